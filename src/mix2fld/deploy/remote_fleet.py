@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.base.errors import TransportLostError
+from mix2fld.base.errors import InputError, TransportLostError, some_of
 from mix2fld.deploy.answers import AnswerReader, TakenUpload, words_of
 from mix2fld.deploy.diary import Say
 from mix2fld.deploy.edge.messages import (
@@ -36,6 +36,8 @@ RETRY_S = 1.0
 STEADY_S = 10.0
 """Seconds that an exchange lasts from which on its loss is a new one, waited for as long again."""
 RESUME = "the same command resumes the run"
+MOST_REFUSED_ROUNDS = 3
+"""Rounds in a row without an upload that could be taken, after which the run stops."""
 
 Owed = NDArray[np.bool_]
 """[D], who gets the last download with its next order; all else is on the devices' own disks."""
@@ -73,6 +75,10 @@ class Nodes(Protocol):
         """Send the download, and hear which of these devices have it before the time is over."""
 
 
+class NobodyAnswersError(TransportLostError):
+    """Devices are connected, as far as is known, and none of those that were asked answers."""
+
+
 class EnoughError(Exception):
     """So many uploads have come that nobody waits for the others."""
 
@@ -102,6 +108,7 @@ class RemoteFleet:
         self._scenario, self._tests = scenario, tests
         self._nodes, self._run, self._say = nodes, run, say
         self._reader, self._silence = AnswerReader(scenario), Silence()
+        self._refused_rounds = 0
 
     def start(self) -> Owed:
         """Nobody is owed anything."""
@@ -183,9 +190,10 @@ class RemoteFleet:
     def _collect(self, owed: Owed, order: Order) -> tuple[dict[int, TakenUpload], frozenset[int]]:
         """The answers that can be taken, and who answered at all."""
         answers: dict[int, TakenUpload] = {}
-        replied, diverged = set[int](), set[int]()
+        replied, refused, diverged = set[int](), dict[int, str](), set[int]()
         started, policy = time.monotonic(), self._scenario.policy
         orders, number = self._orders(owed, order), order.round_number
+        due = self._scenario.wire.uploads_in(number)
         unanswered, early = set(orders), policy.enough(len(orders)) < len(orders)
         patient = {device for device in orders if early or self._silence.patient_with(device)}
         versions = {str(device): words for device, words in self._nodes.versions.items()}
@@ -207,7 +215,8 @@ class RemoteFleet:
                 answers[device] = self._reader.read(device, asked, reply, waited)
                 self._say("", "upload", round=number, device=device, seconds=round(waited, 3))
             except MessageError as error:
-                self.refuse(device, number, str(error))
+                refused[device] = str(error)
+                self.refuse(device, number, refused[device])
             enough = len(answers) >= policy.enough(len(orders)) or not unanswered & patient
             if enough and unanswered:
                 raise EnoughError
@@ -224,18 +233,41 @@ class RemoteFleet:
                 self._say(f"round {number}: does not wait for devices {late}")
             finally:
                 self._nodes.timeout_s = patience
-            if not replied and not self._nodes.wait_for(1, 0):
-                raise TransportLostError("no device is connected")
+            if not replied:
+                self._check_transport(orders if due else ())
 
         self._carry(number, ask)
         if diverged == set(order.asked):
             raise global_refused(number, len(diverged))
+        self._stop_if_all_are_refused(number, answers, refused)
         if not early:
-            self._say("", "unanswered", round=number, devices=sorted(set(orders) - replied))
-            for device, missed in self._silence.after_round(orders, replied).items():
-                words = f"device {device} is connected and has been silent for {missed} rounds"
-                self._say(f"round {number}: {words}", "silent", round=number, device=device)
+            self._name_silent(number, orders, replied)
         return answers, frozenset(replied)
+
+    def _check_transport(self, unheard: Collection[int]) -> None:
+        """Nobody has answered, of these who owe an upload."""
+        if not self._nodes.wait_for(1, 0):
+            raise TransportLostError("no device is connected")
+        if unheard:
+            raise NobodyAnswersError(f"no device answers (asked: {some_of(sorted(unheard))})")
+
+    def _name_silent(self, number: int, asked: Collection[int], replied: Collection[int]) -> None:
+        self._say("", "unanswered", round=number, devices=sorted(set(asked) - set(replied)))
+        for device, missed in self._silence.after_round(asked, replied).items():
+            words = f"device {device} is connected and has been silent for {missed} rounds"
+            self._say(f"round {number}: {words}", "silent", round=number, device=device)
+
+    def _stop_if_all_are_refused(
+        self, number: int, answers: Collection[int], refused: Mapping[int, str]
+    ) -> None:
+        """One such round may be bad luck; several in a row train nothing."""
+        self._refused_rounds = 0 if answers or not refused else self._refused_rounds + 1
+        if self._refused_rounds == MOST_REFUSED_ROUNDS:
+            why = "; ".join(f"device {device}: {refused[device]}" for device in sorted(refused)[:3])
+            raise InputError(
+                f"round {number}: no upload could be taken in {MOST_REFUSED_ROUNDS} rounds in a "
+                f"row ({why}); {RESUME}"
+            )
 
     def _carry(self, number: int, exchange: Callable[[], None]) -> None:
         """Do an exchange, and repeat what is missing of it when a lost transport is back."""
@@ -247,7 +279,8 @@ class RemoteFleet:
             except TransportLostError as error:
                 self._say(f"round {number}: {error}; the round waits", "lost", round=number)
                 now = time.monotonic()
-                if deadline is None or now > started + STEADY_S:
+                steady = now > started + STEADY_S and not isinstance(error, NobodyAnswersError)
+                if deadline is None or steady:
                     deadline = now + self._nodes.timeout_s
                 if now >= deadline:
                     raise TransportLostError(f"{error}; {RESUME}") from None

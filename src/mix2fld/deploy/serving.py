@@ -11,6 +11,7 @@ from mix2fld.deploy.diary import Say, diary
 from mix2fld.deploy.identity import refuse_run_of_simulator, run_identity
 from mix2fld.deploy.remote_fleet import Nodes, RemoteFleet
 from mix2fld.deploy.settings import Settings
+from mix2fld.deploy.status import rounds_without_upload
 from mix2fld.engine.checks import check_countable, check_learns, suited
 from mix2fld.engine.info import RoundInfo
 from mix2fld.engine.one_round import start_run
@@ -81,7 +82,8 @@ def serve_run(
                 Teller(say, watcher),
                 lambda _: read_trained(path, config),
             )
-            check_uploads([result])
+            if link is None:
+                check_uploads([result])
             return result
         except Mix2fldError as error:
             say(f"stopped: {error}", "stopped")
@@ -89,15 +91,12 @@ def serve_run(
 
 
 def check_uploads(results: Sequence[RunResult]) -> None:
-    """Raise ``InputError`` for a run of a deployment in which no upload ever arrived."""
+    """Raise ``InputError`` for a run of a deployment that ended without uploads."""
     for result in results:
-        attempted, delivered = (
-            sum(info["uploads"][name] for info in result.rounds)
-            for name in ("attempted", "delivered")
-        )
-        if attempted and not delivered:
+        if without := rounds_without_upload(result.rounds):
+            since = without[-1]
             raise InputError(
-                f"{result.config.run_name}: none of {attempted} uploads arrived; its "
+                f"{result.config.run_name}: no upload arrived from round {since} to the end; its "
                 "diary.log says why, and --overwrite runs it anew"
             )
 

@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +51,15 @@ class RunStatus:
     last_event: float
     timeout_s: float
     transport_lost: bool
+    without_upload: int
+    """Rounds in a row, up to the last one, in which no upload arrived."""
     devices: list[DeviceStatus]
 
     def trouble(self, now: float) -> str:
         """What an operator should look after; empty if nothing."""
+        if self.without_upload:
+            rounds = "1 round" if self.without_upload == 1 else f"{self.without_upload} rounds"
+            return f"no upload for {rounds}; diary.log says why"
         if self.finished:
             return ""
         if not self.serving:
@@ -110,8 +116,19 @@ def run_status(folder: Path) -> RunStatus | None:
         last_event=last,
         timeout_s=timeout_s,
         transport_lost=lost,
+        without_upload=len(rounds_without_upload(run.rounds)),
         devices=list(devices.values()),
     )
+
+
+def rounds_without_upload(rounds: Sequence[Mapping[str, Any]]) -> list[int]:
+    """The last rounds in which uploads were due and none arrived, latest first."""
+    due = [info for info in reversed(rounds) if info["uploads"]["attempted"]]
+    return [info["round"] for info in takewhile(_without_upload, due)]
+
+
+def _without_upload(info: Mapping[str, Any]) -> bool:
+    return not info["uploads"]["delivered"]
 
 
 def _of_devices(event: Mapping[str, Any], devices: Mapping[int, DeviceStatus]) -> None:
