@@ -70,6 +70,7 @@ class Client:
     """A plain MQTT client with somebody's key, or with none."""
 
     def __init__(self, fleet: MqttFleet, key: str | None, name: str = "", **tls: Any) -> None:
+        address = tls.pop("bind_address", "")
         self.events: SimpleQueue[tuple[str, Any]] = SimpleQueue()
         version = MQTTProtocolVersion.MQTTv5
         self.client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id=name, protocol=version)
@@ -83,7 +84,7 @@ class Client:
         self.client.on_disconnect = lambda c, d, f, reason, p: self.events.put(("gone", reason))
         self.client.on_message = lambda c, d, message: self.events.put(("message", message))
         self.client.on_publish = lambda c, d, m, reason, p: self.events.put(("sent", reason))
-        self.client.connect(HOST, fleet.port, keepalive=30)
+        self.client.connect(HOST, fleet.port, keepalive=30, bind_address=address)
         self.client.loop_start()
 
     def wait(self, kind: str, seconds: float = 10.0) -> Any:

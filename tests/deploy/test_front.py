@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -25,6 +25,8 @@ from mix2fld_lab.trials.processes import HOST, free_port
 MANY = 1200
 FILES = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 
+OTHER = "127.0.0.2"
+"""An address of this machine that the others do not use."""
 NO_GROUP = b"\x0a\x0a"
 
 
@@ -125,9 +127,9 @@ def closed(one: socket.socket) -> bool:
     try:
         while one.recv(4096):
             pass
-    except BlockingIOError:
+    except (BlockingIOError, ssl.SSLWantReadError):
         return False
-    except ConnectionResetError:
+    except (ConnectionResetError, ssl.SSLError):
         pass
     return True
 
@@ -193,6 +195,45 @@ def test_places_are_taken_from_those_who_prove_nothing(fleet: MqttFleet) -> None
         assert device.wait("gone", 0.5) is None
         for one in (*made, device, other):
             one.close()
+
+
+@needs_mosquitto
+def test_a_key_without_a_client_has_a_place_among_those_that_wait(fleet: MqttFleet) -> None:
+    with front_of(fleet, 3):
+        made = [proving(fleet, "device-1") for _ in range(5)]
+        wait_until(lambda: [closed(one) for one in made] == [True] * 2 + [False] * 3, "eviction", 5)
+        device = Client(fleet, "device-2", bind_address=OTHER)
+        assert connected(device)
+        for one in (*made, device):
+            one.close()
+
+
+@needs_mosquitto
+@pytest.mark.long
+@pytest.mark.skipif(FILES < 8200, reason=f"no more than {FILES} open files are allowed here")
+def test_two_thousand_connections_of_one_key_lock_no_device_out(tmp_path: Path) -> None:
+    config = toy_run(tmp_path, protocol="fd", rounds=1)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with fleet_of(tmp_path, config, front=True) as fleet, ExitStack() as held:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (before[1], before[1]))
+        held.callback(resource.setrlimit, resource.RLIMIT_NOFILE, before)
+        for _ in range(2100):
+            held.enter_context(proving(fleet, "device-1"))
+        device = held.enter_context(proving(fleet, "device-2", OTHER))  # more files than paho takes
+        device.sendall(CONNECT)
+        assert device.recv(4)[0] == CONNACK
+
+
+CONNECT = bytes((0x10, 16, 0, 4, *b"MQTT", 5, 2, 0, 60, 0, 0, 3, *b"any"))
+CONNACK = 0x20
+
+
+def proving(fleet: MqttFleet, key: str, address: str = HOST) -> ssl.SSLSocket:
+    """A connection that proves its key and then says nothing: it is no client of the broker."""
+    context = ssl.create_default_context(cafile=str(fleet.keys / "ca.crt"))
+    context.load_cert_chain(str(fleet.keys / f"{key}.crt"), str(fleet.keys / f"{key}.key"))
+    made = socket.create_connection((HOST, fleet.port), 10, (address, 0))
+    return context.wrap_socket(made, server_hostname=HOST)
 
 
 def test_the_address_with_the_most_loses_its_oldest() -> None:

@@ -2,8 +2,9 @@
 
 TLS stays between device and broker. What the front sees of it is who speaks: a client sends its
 hello, the broker answers with its certificate, the client proves its key, and only then does the
-broker speak again. Until that second answer a connection waits, for so many seconds at most, and
-when all places for waiting are taken, the address with the most of them loses its oldest.
+broker speak again; what the client says next is that it connects, and the third answer accepts it.
+Until the second answer a connection lasts for so many seconds at most. Until the third it has a
+place among those that wait: when all are taken, the address with the most of them loses its oldest.
 """
 
 import argparse
@@ -23,7 +24,7 @@ RETRY = sha256(b"HelloRetryRequest").digest()
 
 
 class Waiting:
-    """Connections that have proved nothing yet, oldest first, by their addresses."""
+    """Connections that the broker has not accepted yet, oldest first, by their addresses."""
 
     def __init__(self, places: int) -> None:
         self._places, self._closed, self._said = places, 0, False
@@ -39,7 +40,7 @@ class Waiting:
         self._tasks[address].append(task)
 
     def leave(self, address: str, task: asyncio.Task[None]) -> None:
-        """It has proved a key, or is gone."""
+        """It is accepted, or gone."""
         if task in self._tasks[address]:
             self._tasks[address].remove(task)
         if not self._tasks[address]:
@@ -54,16 +55,18 @@ class Waiting:
 
     def _report(self, address: str) -> None:
         print(
-            f"connections closed that proved no key: {self._closed}, one from {address}", flush=True
+            f"connections closed that proved no key or did not connect: {self._closed}, "
+            f"one from {address}",
+            flush=True,
         )
         self._closed, self._said = 0, False
 
 
 class Handshake:
-    """Counts the broker's answers: the second is for a client whose key it has accepted."""
+    """Counts the broker's answers: the second is for a proved key, the third for a client."""
 
-    def __init__(self, proved: Callable[[], None]) -> None:
-        self._proved, self._asked, self._missing = proved, True, 2
+    def __init__(self, proved: Callable[[], None], accepted: Callable[[], None]) -> None:
+        self._next, self._asked = [lambda: None, proved, accepted], True
 
     def client_spoke(self, _data: bytes) -> None:
         """What comes next from the broker is an answer."""
@@ -71,12 +74,11 @@ class Handshake:
 
     def broker_spoke(self, data: bytes) -> None:
         """An answer, if the client has spoken since the last one."""
-        if not self._asked or not self._missing:
+        if not self._asked or not self._next:
             return
         self._asked = False
-        self._missing -= data[11:43] != RETRY
-        if not self._missing:
-            self._proved()
+        if data[11:43] != RETRY:
+            self._next.pop(0)()
 
 
 class Front:
@@ -95,10 +97,12 @@ class Front:
 
                 def proved() -> None:
                     patience.reschedule(None)
+
+                def accepted() -> None:
                     self._waiting.leave(address, task)
 
                 hello = await client_hello(reader)
-                await self._pass_on(hello, reader, writer, Handshake(proved))
+                await self._pass_on(hello, reader, writer, Handshake(proved, accepted))
         except (TimeoutError, asyncio.CancelledError, ValueError):
             self._waiting.report(address)
         except (OSError, asyncio.IncompleteReadError):
