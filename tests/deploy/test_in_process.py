@@ -409,6 +409,30 @@ def test_nobody_answers_for_another_device(tmp_path: Path) -> None:
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
 
+def test_a_flood_of_messages_that_answer_nothing_is_named_once(tmp_path: Path) -> None:
+    config = deployed_config(tmp_path, protocol="fd", rounds=2)
+
+    def client(message: Message, context: Context) -> Message:
+        answer = app(message, context)
+        if context.node_id == 103 and message.metadata.message_type == TRAIN:
+            for _ in range(80):
+                forged = Message(answer.content, dst_node_id=1, message_type=TRAIN)
+                forged.metadata.__dict__["_src_node_id"] = 103
+                strays.append(forged)
+        return answer
+
+    def prepare(grid: InProcessGrid) -> None:
+        grid.strays = strays
+
+    strays: list[Message] = []
+    path = run_in_process(tmp_path, config, client, prepare=prepare)
+    said = "a flood: more than 100 messages that answer no order; the last one's sender: device 3"
+    assert diary(path).count(said) == 1
+    floods = [one for one in (path / "events.jsonl").read_text().splitlines() if '"flood"' in one]
+    assert [json.loads(one)["device"] for one in floods] == [3]
+    assert [info["uploads"]["delivered"] for info in rounds_of(path)] == [4, 4]
+
+
 @pytest.mark.parametrize("unreadable", [0, 7])
 def test_messages_that_cannot_be_read_cost_nobody_an_answer(
     tmp_path: Path, unreadable: int

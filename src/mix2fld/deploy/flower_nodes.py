@@ -3,6 +3,7 @@
 import re
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from queue import Empty, SimpleQueue
 from types import MappingProxyType
@@ -33,6 +34,8 @@ MOST_POLLS_S = 100.0
 GRACE_S = 5.0  # an order must not expire while somebody waits for its answer
 REACH_S = 15.0
 """Seconds that the SuperLink may take for a short answer, beyond which it is taken to be away."""
+MOST_STRAYS, SLOW_POLL_S = 100, 2.0
+"""Messages of a run that answer no order; from then on answers are looked for so rarely."""
 NAME = re.compile(r"device-(\d+)")
 
 Answer = RecordDict | str | httpx.HTTPError
@@ -92,7 +95,7 @@ class FlowerNodes:
         self._of_run = run_fields(dims.samples, task, config_digest(scenario.config))
         self.timeout_s, self._run, self._say = timeout_s, run, say
         self._unknown: set[int] = set()
-        self._strays: set[int | None] = set()
+        self._strays = Counter[int | None]()
         self._found: dict[int, int] = {}
         self._looking: Call | None = None
 
@@ -234,7 +237,8 @@ class FlowerNodes:
             except httpx.HTTPError as error:
                 answer = error
             if answer is None:
-                time.sleep(waiting.pause)
+                flooded = self._strays.total() > MOST_STRAYS
+                waiting.over.wait(max(waiting.pause, SLOW_POLL_S) if flooded else waiting.pause)
         if answer is not None:
             waiting.heard.put((number, answer))
 
@@ -257,10 +261,17 @@ class FlowerNodes:
     def _say_stray(self, node: int) -> None:
         """Once for each node that is connected: nobody fills the diary with it."""
         device = next((device for device, known in self._found.items() if known == node), None)
-        if device not in self._strays:
-            self._strays.add(device)
-            sender = "which the SuperLink does not name" if device is None else f"device {device}"
+        self._strays[device] += 1
+        sender = "which the SuperLink does not name" if device is None else f"device {device}"
+        if self._strays[device] == 1:
             self._say(f"a message that answers no order is left out; its sender: {sender}")
+        if self._strays.total() == MOST_STRAYS + 1:
+            self._say(
+                f"a flood: more than {MOST_STRAYS} messages that answer no order; the last one's "
+                f"sender: {sender}. Answers are looked for more rarely",
+                "flood",
+                device=device,
+            )
 
 
 def _read(content: RecordDict, kind: str) -> messages.Answer | MessageError:

@@ -18,6 +18,8 @@ MESSAGE_BYTES = 1 << 18
 CONNECTIONS = 8
 """Connections that a node has at most."""
 FEWEST_CONNECTIONS = 64
+REQUESTS = 50
+"""Requests a second that a node makes at most: more wait, and twice as many are refused."""
 SPARE_CONNECTIONS = 4000
 """Beside those of nodes: connections that have sent no whole request count for no address."""
 
@@ -38,6 +40,8 @@ class Proxy:
     superlink_port: int = SUPERLINK_PORT
     folder: Path = Path("/run/mix2fld-proxy")
     """For its process number and for requests that are being received."""
+    refused_log: str = "/dev/stderr"
+    """Where refused requests are logged; a unit's standard error is none that nginx can open."""
     user: str | None = None
     """Who handles requests if root starts it; otherwise whoever starts it does."""
 
@@ -52,6 +56,7 @@ class Proxy:
             **vars(self) | {"user": user},
             folders=folders,
             connections=connections,
+            requests=REQUESTS * self.devices,
             all_connections=2 * connections + SPARE_CONNECTIONS,
             most_files=2 * connections + SPARE_CONNECTIONS + 100,
             largest_kilobytes=ceil(self.largest_body / 1024),

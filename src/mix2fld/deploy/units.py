@@ -17,13 +17,16 @@ BIN = Path("/opt/mix2fld/bin")
 """The environment with mix2fld and Flower."""
 BROKER_CONFIG = "mix2fld-broker.conf"
 """The broker's configuration with the paths of its unit; ``mosquitto.conf`` has those of here."""
+JOURNAL = "syslog:server=unix:/run/systemd/journal/dev-log,tag=mix2fld_proxy,nohostname"
+SMALLEST_LIMIT, KEPT_EACH = 1 << 30, 16
+"""Bytes that superlink.db may have, and requests of the largest size of each device beside them."""
 DOORS = ("proxy", "broker", "front")
 """They only pass messages on; all others compute."""
 DOORS_PERCENT, PROGRAMS_PERCENT = 50, 75
 """Of a machine's memory: a flood ends what takes more; it starts again, and runs resume."""
 
 
-def unit(name: str, host: str = "", devices: int = 0) -> str:
+def unit(name: str, host: str = "", devices: int = 0, largest_body: int = 0) -> str:
     """The unit of one part of a deployment whose nodes or devices use this host."""
     hardening = fill(
         "hardening",
@@ -40,6 +43,7 @@ def unit(name: str, host: str = "", devices: int = 0) -> str:
         proxy_port=PROXY_PORT,
         superlink_port=SUPERLINK_PORT,
         places=places(devices),
+        largest_file=SMALLEST_LIMIT + KEPT_EACH * devices * largest_body,
         hardening=hardening,
     )
 
@@ -52,9 +56,10 @@ def write_units(folder: Path, host: str, largest_body: int, devices: int) -> Non
         authority=KEYS / "ca.crt",
         largest_body=largest_body,
         devices=devices,
+        refused_log=JOURNAL,
     )
     (folder / "nginx.conf").write_text(proxy.nginx_config(), encoding="utf-8")
-    _write(folder, ("superlink", "proxy", "node@"), host, devices)
+    _write(folder, ("superlink", "proxy", "node@"), host, devices, largest_body)
 
 
 def write_mqtt_units(folder: Path, host: str, largest: int, devices: int) -> None:
@@ -70,7 +75,9 @@ def write_mqtt_units(folder: Path, host: str, largest: int, devices: int) -> Non
     _write(folder, ("broker", "front", "server", "device@"), host, devices)
 
 
-def _write(folder: Path, names: tuple[str, ...], host: str, devices: int) -> None:
+def _write(
+    folder: Path, names: tuple[str, ...], host: str, devices: int, largest_body: int = 0
+) -> None:
     for name in names:
-        text = unit(name, host, devices)
+        text = unit(name, host, devices, largest_body)
         (folder / f"mix2fld-{name}.service").write_text(text, encoding="utf-8")
