@@ -44,6 +44,7 @@ def _run(reached: float, seed: int, like: Shape) -> dict[str, Any]:
         "converged_round": like.converged,
         "accuracy": {"mean": reached, "reference": reached, "global": reached - 0.01},
         "uploads": {"attempted": uploads, "delivered": uploads},
+        "downloads": {"attempted": uploads, "delivered": uploads},
         "bits": {"up": uploads * like.bits},
         "seconds": {"communication": like.seconds, "computing": 9.6},
         "seconds_to_converge": like.converged
@@ -54,7 +55,11 @@ def _run(reached: float, seed: int, like: Shape) -> dict[str, Any]:
         "seed": seed,
         "summary": summary,
         "devices": [reached + 0.01 * like.noise * d for d in range(like.devices)],
-        "rounds": {"reference": ends},
+        "rounds": {
+            "reference": ends,
+            "mean": ends,
+            "global": [end + like.jump if like.downloads else None for end in ends],
+        },
         "curve": _curve(ends, like),
     }
 

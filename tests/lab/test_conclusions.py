@@ -12,6 +12,7 @@ from mix2fld_lab.reproduction.cell_records import CellRecord
 from mix2fld_lab.reproduction.claims import judge
 from mix2fld_lab.reproduction.conclusions import (
     against,
+    by_both,
     change,
     listed,
     out_of,
@@ -24,7 +25,7 @@ from mix2fld_lab.reproduction.experiments import SETTINGS
 from mix2fld_lab.reproduction.ledger import write_ledger
 from mix2fld_lab.reproduction.ledger_answers import enough_inverse_samples, privacy_against_accuracy
 from mix2fld_lab.reproduction.ledger_reasons import reasons
-from mix2fld_lab.reproduction.ledger_summary import in_short
+from mix2fld_lab.reproduction.ledger_summary import by_channels, in_short
 from mix2fld_lab.reproduction.results_folder import ResultsFolder
 from mix2fld_lab.reproduction.uplink import uplink_payloads
 from places import ROOT
@@ -91,8 +92,19 @@ def test_an_outcome_is_a_verb(found: tuple[object, ...], verb: str) -> None:
 
 
 def test_shares_and_counts() -> None:
-    assert share_of_paper(UP, 14.8) == "50.0 % of the paper's 14.8"
-    assert share_of_paper(LEVEL, 14.8) == share_of_paper(DOWN, 14.8) == "the paper reports 14.8"
+    shown = "50 % of the paper's 14.8 % if that means points, 60 % if it is relative"
+    assert share_of_paper(UP, spread([8.8, 8.9, 8.94]), 14.8) == shown
+    for found in (LEVEL, DOWN):
+        assert share_of_paper(found, found, 14.8) == "the paper reports 14.8 %"
+
+
+def test_by_both_measures() -> None:
+    assert by_both(UP, UP, "FL") == "7.4 points above FL (7.4 by the reference device)"
+    parted = "3.2 points below FL, by the reference device 7.4 points above FL"
+    assert by_both(UP, DOWN, "FL") == parted
+
+
+def test_other_counts() -> None:
     assert out_of([True] * 3) == "all 3"
     assert out_of([False] * 3) == "none of 3"
     assert out_of([True, False, True]) == "2 of 3"
@@ -104,11 +116,13 @@ def test_shares_and_counts() -> None:
 
 CASES: list[tuple[Callable[[Evidence], str], dict[str, float], str, str]] = [
     (in_short, {f"{HARD}/fl": 30, f"{HARD}/fd": 30}, "**Mix2FLD wins**", "**Mix2FLD loses**"),
-    (in_short, {f"{HARD}/fl": 30}, "7.4 points above FL", "22.6 points below FL"),
-    (in_short, {f"{HARD}/fl": -9.29}, "44.4 % of the paper's 16.7", "100.0 % of the paper's 16.7"),
+    (in_short, {f"{HARD}/fl": 30}, "8.2 points above FL", "21.8 points below FL"),
+    (reasons, {f"{HARD}/fl": -9.29}, "(44 % of the paper's 16.7 %", "(100 % of the paper's 16.7 %"),
+    (by_channels, {f"{HARD}/fl": 30}, "8.2 points above FL", "21.8 points below FL"),
+    (by_channels, {f"{EASY}/fl": -8.7}, "FL wins**,", "by the reference device: is level"),
     (in_short, {f"{EASY}/fl": -20}, "**FL wins** with", "**FL loses** with"),
-    (in_short, {f"{EASY}/fl": -9.18}, "**FL wins** with", "**FL is level** with"),
-    (in_short, {f"{HARD}/fl8": -20}, "9.0 points above Mix2FLD", "11.0 points below Mix2FLD"),
+    (in_short, {f"{EASY}/fl": -8.14}, "**FL wins** with", "level with Mix2FLD within the spread"),
+    (in_short, {f"{HARD}/fl8": -20}, "ends 8.1 points above", "ends 11.9 points below"),
     (
         in_short,
         {f"{WHY}/beta-0/mix2fld": -6},
@@ -123,7 +137,7 @@ CASES: list[tuple[Callable[[Evidence], str], dict[str, float], str, str]] = [
     ),
     (
         in_short,
-        {f"{WHY}/decided/mix2fld": -20},
+        {f"{HARD}/mix2fld-50-100": -20},
         "Mix2FLD's gain comes",
         "gains nothing over isolated",
     ),
@@ -161,8 +175,8 @@ CASES: list[tuple[Callable[[Evidence], str], dict[str, float], str, str]] = [
     (
         reasons,
         {f"{HARD}/fl": 20},
-        "(64.5 % of the paper's 16.7)",
-        "9.2 points below FL (the paper reports 16.7)",
+        "(44 % of the paper's 16.7 %",
+        "(the paper reports 16.7 %)",
     ),
     (
         reasons,
@@ -185,20 +199,14 @@ CASES: list[tuple[Callable[[Evidence], str], dict[str, float], str, str]] = [
     (
         privacy_against_accuracy,
         {"privacy-accuracy/mix2fld-0.3-8bit": 9},
-        "no less accurate",
-        "more private at its best λ, and less accurate",
+        "the more accurate at its best λ",
+        "So unmixing pays in accuracy",
     ),
     (
         privacy_against_accuracy,
-        {"privacy-accuracy/mix2fld-0.49-8bit": 50},
-        "more private than Mix2FLD at its best",
-        "So unmixing pays",
-    ),
-    (
-        privacy_against_accuracy,
-        {"privacy-accuracy/mixfld-0.01-8bit": 20},
-        "no less accurate",
-        "more accurate at its best λ, and no more private",
+        {"privacy-accuracy/mix2fld-0.3-8bit": 0.8},
+        "the more accurate at its best λ",
+        "unmixing gains no accuracy over mixing alone",
     ),
     (
         enough_inverse_samples,
@@ -249,15 +257,15 @@ def test_times_follow_from_the_rounds_in_which_the_rule_fired() -> None:
 @pytest.mark.parametrize(
     ("lift", "headline", "agreement"),
     [
-        (1.0, "Mix2up protects better than Mixup at every λ", "The records agree on none"),
-        (-1.0, "Mix2up protects no better than Mixup", "The records agree on none"),
+        (1.0, "Mix2up's distances are above Mixup's at every λ", "The records agree on none"),
+        (-1.0, "Mix2up's distances are not above Mixup's", "The records agree on none"),
     ],
 )
 def test_sample_privacy_in_words(lift: float, headline: str, agreement: str) -> None:
     evidence = Evidence(measured().cells, privacy(lift), measured().costs)
     assert f"**{headline}**" in words(in_short, evidence)
     assert agreement in words(reasons, evidence)
-    assert "Mixup only at some λ" in words(in_short, measured())
+    assert "Mixup's only at some λ" in words(in_short, measured())
     assert "The records agree:" in words(reasons, measured())
 
 

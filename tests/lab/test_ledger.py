@@ -20,7 +20,7 @@ from mix2fld_lab.reproduction.evidence import Claim, Evidence, Part, sized
 from mix2fld_lab.reproduction.experiments import EXPERIMENTS, FULL
 from mix2fld_lab.reproduction.ledger import SEEDS_THAT_FIT
 from mix2fld_lab.reproduction.results_folder import ResultsFolder
-from mix2fld_lab.reproduction.statistics import gain
+from mix2fld_lab.reproduction.statistics import gain, relative_gain
 from mix2fld_lab.reproduction.step_costs import StepCost
 from mix2fld_lab.reproduction.times import jumps, rounds_to_final, times_longer
 from places import ROOT
@@ -63,6 +63,23 @@ def test_jumps_by_hand(downloads: bool) -> None:
     assert found.count == 5 * 9
     expected = -5.0 if downloads else -5.0 + 2.0 - 2.0
     assert_allclose((found.at_update, found.after_next_phase), (expected, 2.0))
+
+
+def test_jumps_of_all_devices_by_hand() -> None:
+    cell = record(0.8, jump=-0.05, later=0.02)
+    for run in cell.runs:
+        run["rounds"]["mean"] = [each + 0.01 for each in run["rounds"]["mean"]]
+    found = jumps(cell, "mean")
+    assert found.count == 5 * 9
+    assert_allclose((found.at_update, found.after_next_phase), (-6.0, 2.0))
+    cell.runs[0]["summary"]["downloads"]["delivered"] -= 1
+    assert jumps(cell, "mean").count == 4 * 9  # not all devices have the server's model
+    assert jumps(record(0.8, downloads=False), "mean").count == 0
+
+
+def test_a_relative_gain_is_taken_seed_by_seed() -> None:
+    found = relative_gain(record(0.88, noise=0.0), record(0.8, noise=0.0))
+    assert_allclose((found.mean, found.std), (10.0, 0.0), atol=1e-9)
 
 
 def test_rounds_to_final() -> None:

@@ -16,6 +16,7 @@ from mix2fld.models import MODELS, make_model, weight_shapes
 from mix2fld.runs.link_plan import plan_all, plan_link
 from mix2fld.tasks.known_shapes import known_shapes
 from mix2fld.types import SampleFormat
+from places import ROOT
 
 SHAPES = ((28, 28, 1), (32, 32, 3), (6, 10, 2), (7, 9, 1), (100, 6), (16, 1), (12, 4), (20,))
 
@@ -36,6 +37,26 @@ def test_a_budget_needs_no_jax_and_the_papers_protocols_need_no_scipy():
         "main(all); sys.exit('jax' in sys.modules or 'matplotlib' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_the_page_of_t_max_has_the_closed_form():
+    """Of decision 1: its table, and that 105 is the first number of slots that keeps its rule."""
+    page = (ROOT / "docs" / "decisions" / "01-max-slots.md").read_text(encoding="utf-8")
+    rows = {}
+    for slots in (*range(101, 106), 110):
+        symmetric, asymmetric = (
+            plan_link(Config.of(protocol="fl", max_slots=slots, uplink_power_dbm=power))[0].worst
+            for power in (40, 23)
+        )
+        rows[slots] = [symmetric, symmetric**1000, asymmetric]
+        shown = (
+            f"{100 * symmetric:.3f}",
+            f"{100 * symmetric**1000:.1f}",
+            f"{100 * asymmetric:.3f}",
+        )
+        assert f"| {slots} | {' | '.join(shown)} |" in page
+    assert min(slots for slots, (_, every, _) in rows.items() if every >= 0.99) == 105
+    assert Config().channel.max_slots == 105
 
 
 def test_a_plan_of_the_papers_link_is_its_closed_form():

@@ -4,14 +4,17 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from mix2fld.base.spread import Spread, sample_variance
+from mix2fld.base.spread import sample_variance
 from mix2fld_lab.reproduction import paper_values as paper
 from mix2fld_lab.reproduction.attacked_mixes import attacks_on_mixes
+from mix2fld_lab.reproduction.cell_records import CellRecord
 from mix2fld_lab.reproduction.claims_on_seeds import mixing_costs, more_seeds
 from mix2fld_lab.reproduction.conclusions import in_points, out_of
 from mix2fld_lab.reproduction.evidence import (
     ASYMMETRIC,
     BEST_PAIR,
+    MARKS,
+    MEASURES,
     SYMMETRIC,
     Claim,
     Evidence,
@@ -23,11 +26,19 @@ from mix2fld_lab.reproduction.evidence import (
 from mix2fld_lab.reproduction.experiments import DEVICE_COUNTS, SEED_PAIRS, SETTINGS
 from mix2fld_lab.reproduction.number_text import delivery
 from mix2fld_lab.reproduction.privacy_records import above_mixup, row
-from mix2fld_lab.reproduction.statistics import accuracy, device_accuracies, gain
+from mix2fld_lab.reproduction.statistics import (
+    Measure,
+    accuracy,
+    device_accuracies,
+    gain,
+    relative_gain,
+)
 from mix2fld_lab.reproduction.times import Ratio, converged_rounds, jumps, times_longer
 from mix2fld_lab.reproduction.uplink import UPDATES, uplink_payloads
 
 AS_ACCURATE = 1.0
+UPDATED = ("fl", "mixfld-50", BEST_PAIR)
+"""Protocols whose devices take over weights, judged by C9."""
 PAIRS = tuple(f"mix2fld-{sent}-{made}" for sent, made in SEED_PAIRS)
 OF_THE_PAPER = ("fl", "fd", "mixfld-10", "mixfld-50", *PAIRS)
 
@@ -40,16 +51,22 @@ def judge(evidence: Evidence) -> list[Claim]:
     ]
 
 
-def _best_gain(evidence: Evidence, settings: Sequence[str], other: str) -> tuple[Spread, str]:
-    """The largest mean gain of Mix2FLD over a protocol, and how to show it."""
+def _more_accurate(evidence: Evidence, other: str, wanted: float, measure: Measure) -> Part:
+    """Mix2FLD above a protocol in asymmetric channels, at its best; points and relative."""
     s, pair = max(
-        ((s, pair) for s in settings for pair in PAIRS),
-        key=lambda place: gain(evidence.at(*place), evidence.at(place[0], other)).mean,
+        ((s, pair) for s in ASYMMETRIC for pair in PAIRS),
+        key=lambda place: gain(evidence.at(*place), evidence.at(place[0], other), measure).mean,
     )
-    found = gain(evidence.at(s, pair), evidence.at(s, other))
-    relative = 100 * found.mean / accuracy(evidence.at(s, other)).mean
-    where = f"{_pair(pair)}, {SETTINGS[s].title}"
-    return found, f"{in_points(found)} (relative: {relative:+.1f} %) with {where}"
+    found = gain(evidence.at(s, pair), evidence.at(s, other), measure)
+    relative = relative_gain(evidence.at(s, pair), evidence.at(s, other), measure)
+    return Part(
+        f"asymmetric: Mix2FLD more accurate than {other.upper()}, up to",
+        f"{wanted} %",
+        f"{MEASURES[measure]}: {in_points(found)} (relative: {relative.mean:+.1f} %, "
+        f"{MARKS[sized(relative, wanted)]}) with {_pair(pair)}, {SETTINGS[s].title}",
+        sized(found, wanted),
+        measure,
+    )
 
 
 def _pair(name: str) -> str:
@@ -88,20 +105,13 @@ def _at_costs(setting: str, ratios: Sequence[Ratio]) -> str:
 
 
 def _c1(evidence: Evidence) -> list[Part]:
-    found, shown = _best_gain(evidence, ASYMMETRIC, "fl")
     return [
-        Part(
-            "asymmetric: Mix2FLD more accurate than FL, up to",
-            f"{paper.MORE_ACCURATE_THAN_FL} %",
-            shown,
-            sized(found, paper.MORE_ACCURATE_THAN_FL),
-        ),
+        *(_more_accurate(evidence, "fl", paper.MORE_ACCURATE_THAN_FL, m) for m in MEASURES),
         _faster(evidence, ASYMMETRIC, paper.FASTER_THAN_FL_ASYMMETRIC),
     ]
 
 
 def _c2(evidence: Evidence) -> list[Part]:
-    found, shown = _best_gain(evidence, ASYMMETRIC, "fd")
     more = [
         [times_longer(evidence.at(s, BEST_PAIR), evidence.at(s, "fd"), c) for c in evidence.costs]
         for s in ASYMMETRIC
@@ -111,12 +121,7 @@ def _c2(evidence: Evidence) -> list[Part]:
     within: Holds = "yes" if max(values) <= most else "weaker" if min(values) <= most else "no"
     times = "; ".join(_at_costs(s, ratios) for s, ratios in zip(ASYMMETRIC, more, strict=True))
     return [
-        Part(
-            "asymmetric: Mix2FLD more accurate than FD, up to",
-            f"{paper.MORE_ACCURATE_THAN_FD} %",
-            shown,
-            sized(found, paper.MORE_ACCURATE_THAN_FD),
-        ),
+        *(_more_accurate(evidence, "fd", paper.MORE_ACCURATE_THAN_FD, m) for m in MEASURES),
         Part(
             f"at little more time to converge ({_pair(BEST_PAIR)}; holds up to twice the excess)",
             f"{paper.SLOWER_THAN_FD}×",
@@ -128,36 +133,40 @@ def _c2(evidence: Evidence) -> list[Part]:
 
 def _c3(evidence: Evidence) -> list[Part]:
     return [
-        *(_fl_is_best(evidence, setting) for setting in SYMMETRIC),
+        *(_fl_is_best(evidence, setting, m) for setting in SYMMETRIC for m in MEASURES),
         _faster(evidence, SYMMETRIC, paper.FASTER_THAN_FL_SYMMETRIC),
     ]
 
 
-def _fl_is_best(evidence: Evidence, setting: str) -> Part:
+def _fl_is_best(evidence: Evidence, setting: str, measure: Measure) -> Part:
     others = [name for name in OF_THE_PAPER if name != "fl"]
-    second = max(others, key=lambda name: accuracy(evidence.at(setting, name)).mean)
-    lead = gain(evidence.at(setting, "fl"), evidence.at(setting, second))
+    second = max(others, key=lambda name: accuracy(evidence.at(setting, name), measure).mean)
+    fl, best_other = evidence.at(setting, "fl"), evidence.at(setting, second)
     return Part(
         f"{SETTINGS[setting].title}: FL most accurate",
         "yes",
-        f"FL {accuracy(evidence.at(setting, 'fl'))} %, next "
-        f"{evidence.at(setting, second).label} {accuracy(evidence.at(setting, second))} %",
-        "yes" if lead.above_zero else "no",
+        f"{MEASURES[measure]}: FL {accuracy(fl, measure)} %, next {best_other.label} "
+        f"{accuracy(best_other, measure)} %",
+        "yes" if gain(fl, best_other, measure).above_zero else "no",
+        measure,
     )
 
 
 def _c4(evidence: Evidence) -> list[Part]:
-    setting = "symmetric-non-iid"
-    found = [(gain(evidence.at(setting, p), evidence.at(setting, "fl")), p) for p in PAIRS]
+    return [_as_accurate(evidence, "symmetric-non-iid", measure) for measure in MEASURES]
+
+
+def _as_accurate(evidence: Evidence, setting: str, measure: Measure) -> Part:
+    fl = evidence.at(setting, "fl")
+    found = [(gain(evidence.at(setting, pair), fl, measure), pair) for pair in PAIRS]
     best, pair = max(found, key=lambda each: each[0].mean)
-    return [
-        Part(
-            "symmetric, non-IID: Mix2FLD as accurate as FL",
-            "as high as FL",
-            f"{in_points(best)} with {_pair(pair)}",
-            "yes" if best.mean >= -AS_ACCURATE else "no",
-        )
-    ]
+    return Part(
+        "symmetric, non-IID: Mix2FLD as accurate as FL",
+        "as high as FL",
+        f"{MEASURES[measure]}: {in_points(best)} with {_pair(pair)}",
+        "yes" if best.mean >= -AS_ACCURATE else "no",
+        measure,
+    )
 
 
 def _c6(evidence: Evidence) -> list[Part]:
@@ -177,46 +186,80 @@ def _c6(evidence: Evidence) -> list[Part]:
 
 def _c7(evidence: Evidence) -> list[Part]:
     few, many = DEVICE_COUNTS[0], DEVICE_COUNTS[-1]
-    gains, variances = {}, {}
-    for split in ("iid", "non-iid"):
-        cells = [evidence.cells[f"symmetric-{split}/devices-{n}"] for n in (few, many)]
-        gains[split] = gain(cells[1], cells[0], "mean")
-        least, most = (sample_variance(device_accuracies(cell)) for cell in cells)
-        variances[split] = most / least
-    smaller = gains["iid"].mean - gains["non-iid"].mean
-    left, enough = variances["iid"], (1 + paper.VARIANCE_LEFT_WITH_DEVICES) / 2
+    cells = {
+        split: [evidence.cells[f"symmetric-{split}/devices-{n}"] for n in (few, many)]
+        for split in ("iid", "non-iid")
+    }
+    left = {split: _variance_left(*pair) for split, pair in cells.items()}
+    enough = (1 + paper.VARIANCE_LEFT_WITH_DEVICES) / 2
+    gains = {
+        (split, measure): gain(cells[split][1], cells[split][0], measure)
+        for split in cells
+        for measure in MEASURES
+    }
     return [
-        Part(f"IID: mean accuracy grows from {few} to {many} devices",
-             f"+{paper.GAIN_WITH_DEVICES} %", in_points(gains["iid"]),
-             sized(gains["iid"], paper.GAIN_WITH_DEVICES)),
+        *(
+            Part(f"IID: mean accuracy grows from {few} to {many} devices",
+                 f"+{paper.GAIN_WITH_DEVICES} %",
+                 f"{MEASURES[measure]}: {in_points(gains['iid', measure])}",
+                 sized(gains["iid", measure], paper.GAIN_WITH_DEVICES), measure)
+            for measure in MEASURES
+        ),
         Part("IID: sample variance over devices shrinks",
              f"{100 * (paper.VARIANCE_LEFT_WITH_DEVICES - 1):+.0f} %",
-             f"{100 * (left - 1):+.0f} % (non-IID {100 * (variances['non-iid'] - 1):+.0f} %)",
-             "yes" if left <= enough else "weaker" if left < 1 else "no"),
-        Part("non-IID: a smaller gain, of the same tendency", "smaller",
-             in_points(gains["non-iid"]),
-             "yes" if smaller > 0 and gains["non-iid"].above_zero else "no"),
+             f"{100 * (left['iid'] - 1):+.0f} % (non-IID {100 * (left['non-iid'] - 1):+.0f} %)",
+             "yes" if left["iid"] <= enough else "weaker" if left["iid"] < 1 else "no"),
+        *(
+            Part("non-IID: a smaller gain, of the same tendency", "smaller",
+                 f"{MEASURES[measure]}: {in_points(gains['non-iid', measure])}",
+                 "yes" if gains["iid", measure].mean > gains["non-iid", measure].mean
+                 and gains["non-iid", measure].above_zero else "no", measure)
+            for measure in MEASURES
+        ),
     ]  # fmt: skip
+
+
+def _variance_left(few: CellRecord, many: CellRecord) -> float:
+    """Of the sample variance over devices, with many of them."""
+    return sample_variance(device_accuracies(many)) / sample_variance(device_accuracies(few))
 
 
 def _c9(evidence: Evidence) -> list[Part]:
-    places = [(s, k) for k in ("fl", "mixfld-50", BEST_PAIR) for s in evidence.distinct([k])]
-    found = {place: jumps(evidence.at(*place)) for place in places}
-    updated = {place: jump for place, jump in found.items() if jump.count}
-    drops = [jump.at_update < 0 for jump in updated.values()]
-    later = [jump.after_next_phase > 0 for jump in updated.values()]
+    by_measure = [_updates(evidence, measure) for measure in MEASURES]
+    places = [(s, k) for k in UPDATED for s in evidence.distinct([k])]
+    sizes = [(s, jumps(evidence.at(s, k))) for s, k in places]
     smaller = [
         abs(jumps(evidence.at(s, "fd")).at_update) < abs(jump.at_update)
-        for (s, _), jump in updated.items()
+        for s, jump in sizes
+        if jump.count
     ]
     return [
-        Part("accuracy drops when weights are downloaded (FL, MixFLD, Mix2FLD)", "yes",
-             f"on average in {sum(drops)} of {len(drops)} cells, see below", in_how_many(drops)),
-        Part("and is higher than before at the end of the next local phase", "yes",
-             f"on average in {sum(later)} of {len(later)} cells", in_how_many(later)),
+        *(drop for drop, _ in by_measure),
+        *(later for _, later in by_measure),
         Part("FD's changes are smaller", "yes",
-             f"than in {sum(smaller)} of {len(smaller)} cells", in_how_many(smaller)),
+             f"{MEASURES['reference']}: than in {sum(smaller)} of {len(smaller)} cells",
+             in_how_many(smaller), "reference"),
     ]  # fmt: skip
+
+
+def _updates(evidence: Evidence, measure: Measure) -> tuple[Part, Part]:
+    """Whether accuracy drops at a download, and whether it is higher a phase later."""
+    found = [
+        jump
+        for name in UPDATED
+        for setting in evidence.distinct([name])
+        if (jump := jumps(evidence.at(setting, name), measure)).count
+    ]
+    drops = [jump.at_update < 0 for jump in found]
+    later = [jump.after_next_phase > 0 for jump in found]
+    return (
+        Part("accuracy drops when weights are downloaded (FL, MixFLD, Mix2FLD)", "yes",
+             f"{MEASURES[measure]}: on average in {sum(drops)} of {len(drops)} cells, see below",
+             in_how_many(drops), measure),
+        Part("and is higher than before at the end of the next local phase", "yes",
+             f"{MEASURES[measure]}: on average in {sum(later)} of {len(later)} cells",
+             in_how_many(later), measure),
+    )  # fmt: skip
 
 
 CLEARLY_FOUND = 0.05

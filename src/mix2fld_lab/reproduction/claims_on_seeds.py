@@ -5,17 +5,16 @@ from mix2fld_lab.reproduction.conclusions import in_points
 from mix2fld_lab.reproduction.evidence import (
     BEST_PAIR,
     MEASURES,
+    SMALL_PAIR,
     Evidence,
-    Measure,
     Part,
     in_how_many,
     sized,
 )
 from mix2fld_lab.reproduction.experiments import SETTINGS
-from mix2fld_lab.reproduction.statistics import gain
+from mix2fld_lab.reproduction.statistics import Measure, gain
 from mix2fld_lab.reproduction.times import times_longer
 
-SMALL_PAIR = "mix2fld-10-20"
 MIXED = {"mixfld-10": SMALL_PAIR, "mixfld-50": BEST_PAIR}
 """MixFLD, and the Mix2FLD with as many seeds."""
 

@@ -54,11 +54,26 @@ def outcome(found: Sequence[Spread]) -> str:
     return "loses to some" if "below" in stands else "wins in part"
 
 
-def share_of_paper(found: Spread, papers: float) -> str:
-    """How large a gain is beside the paper's; a gain that does not count has no share."""
+def by_both(by_reference: Spread, by_all: Spread, other: str) -> str:
+    """Where we stand by all devices and by the reference device, and whether they part."""
+    stands = {standing(by_reference), standing(by_all)}
+    if len(stands) == 1 and stands != {"level"}:
+        return f"{against(by_all, other)} ({abs(by_reference.mean):.1f} by the reference device)"
+    return f"{against(by_all, other)}, by the reference device {against(by_reference, other)}"
+
+
+def share_of_paper(found: Spread, relative: Spread, papers: float) -> str:
+    """How large a gain is beside the paper's, which may mean points or be relative.
+
+    A gain that does not count has no share.
+    """
     if not found.above_zero:
-        return f"the paper reports {papers:g}"
-    return f"{100 * found.mean / papers:.1f} % of the paper's {papers:g}"
+        return f"the paper reports {papers:g} %"
+    as_points, as_relative = (100 * each.mean / papers for each in (found, relative))
+    return (
+        f"{as_points:.0f} % of the paper's {papers:g} % if that means points, {as_relative:.0f} % "
+        "if it is relative"
+    )
 
 
 def out_of(found: Sequence[bool]) -> str:

@@ -9,13 +9,19 @@ from mix2fld_lab.audit.findings import Stages
 from mix2fld_lab.reproduction.cell_records import CellRecord
 from mix2fld_lab.reproduction.experiments import SETTINGS
 from mix2fld_lab.reproduction.privacy_records import PrivacyRecords
+from mix2fld_lab.reproduction.statistics import Measure
 from mix2fld_lab.reproduction.step_costs import StepCost
 
 Holds = Literal["yes", "weaker", "no", "unknown"]
-Measure = Literal["reference", "mean"]
-"""Whose accuracy: that of the reference device, as in the paper, or the mean of all devices."""
 MEASURES: dict[Measure, str] = {"reference": "the reference device", "mean": "all devices"}
+MARKS: dict[Holds, str] = {
+    "yes": "holds",
+    "weaker": "weaker",
+    "no": "does not hold",
+    "unknown": "cannot be judged",
+}
 BEST_PAIR = "mix2fld-50-100"
+SMALL_PAIR = "mix2fld-10-20"
 ASYMMETRIC = ("asymmetric-iid", "asymmetric-non-iid")
 SYMMETRIC = ("symmetric-iid", "symmetric-non-iid")
 

@@ -16,6 +16,7 @@ from mix2fld_lab.reproduction.conclusions import listed
 from mix2fld_lab.reproduction.evidence import (
     ASYMMETRIC,
     BEST_PAIR,
+    MARKS,
     MEASURES,
     SYMMETRIC,
     Claim,
@@ -46,12 +47,6 @@ from mix2fld_lab.reproduction.statistics import accuracy, device_accuracies, gai
 from mix2fld_lab.reproduction.times import converged_rounds, jumps, rounds_to_final
 
 TEMPLATE = Path(__file__).parent / "templates" / "report.md.j2"
-MARKS = {
-    "yes": "holds",
-    "weaker": "weaker",
-    "no": "does not hold",
-    "unknown": "cannot be judged",
-}
 VERDICTS = ("reproduced", "partly reproduced", "not reproduced", "cannot be judged")
 SEEDS_THAT_FIT = (
     "With 50 devices each has 0.4 MHz: ten seeds need 83 of 105 slots, fifty would need 397 "

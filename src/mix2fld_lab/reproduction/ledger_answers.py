@@ -30,28 +30,27 @@ def privacy_against_accuracy(evidence: Evidence) -> str:
     }
     most = max(MIXING_RATIOS, key=lambda ratio: abs(rounding[ratio].mean))
     return (
-        f"MixFLD's devices are most accurate at λ = {best:g} ({mean('mixfld', best):.1f} %, sample "
-        f"privacy {private:.1f}) and least at {worst:g} ({mean('mixfld', worst):.1f} %); Mix2FLD's "
+        f"MixFLD's devices are most accurate at λ = {best:g} ({mean('mixfld', best):.1f} %, distance "
+        f"{private:.1f}) and least at {worst:g} ({mean('mixfld', worst):.1f} %); Mix2FLD's "
         f"are most accurate at λ = {ours:g} ({mean('mix2fld', ours):.1f} %, {our_private:.1f}). At "
-        f"{last:g}, with a privacy of {last_private:.1f}, Mix2FLD {change(fallen)} against that. "
+        f"{last:g}, with a distance of {last_private:.1f}, Mix2FLD {change(fallen)} against that. "
         f"Each at its best λ, MixFLD is {against(lead, 'Mix2FLD')}. "
-        f"{_trade(standing(lead), private > our_private)} Rounding the seeds to 8 bits changes most at λ = {most:g}, "
+        f"{_trade(standing(lead))} Rounding the seeds to 8 bits changes most at λ = {most:g}, "
         f"where Mix2FLD {change(rounding[most])}."
     )
 
 
-def _trade(simpler: str, more_private: bool) -> str:
-    """Whether mixing alone beats mixing and unmixing, in privacy and in accuracy."""
-    if more_private and simpler != "below":
-        return (
-            "So mixing without unmixing costs nothing: at its best λ it is both more private "
-            "than Mix2FLD at its best and no less accurate."
-        )
-    if more_private:
-        return "So mixing without unmixing is more private at its best λ, and less accurate."
-    if simpler == "above":
-        return "So mixing without unmixing is more accurate at its best λ, and no more private."
-    return "So unmixing pays: MixFLD at its best λ is neither more private nor more accurate."
+def _trade(simpler: str) -> str:
+    """Whether unmixing pays in accuracy; distances do not rank the two in privacy."""
+    words = {
+        "above": "So mixing without unmixing is the more accurate at its best λ.",
+        "level": "So unmixing gains no accuracy over mixing alone, each at its best λ.",
+        "below": "So unmixing pays in accuracy.",
+    }
+    return (
+        f"{words[simpler]} Which of the two is more private, these distances do not say: unmixing "
+        "changes them and nothing that the server knows (see *what attacks find*)."
+    )
 
 
 def enough_inverse_samples(evidence: Evidence) -> str:

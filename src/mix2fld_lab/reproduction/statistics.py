@@ -2,12 +2,16 @@
 
 from collections.abc import Sequence
 from math import inf, isnan
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.base.spread import Spread, spread
 from mix2fld_lab.reproduction.cell_records import CellRecord
+
+Measure = Literal["reference", "mean"]
+"""Whose accuracy: that of the reference device, as in the paper, or the mean of all devices."""
 
 
 def holm(p_values: Sequence[float], level: float = 0.05) -> list[bool]:
@@ -46,6 +50,13 @@ def gain(ours: CellRecord, other: CellRecord, measure: str = "reference") -> Spr
     path = ("summary", "accuracy", measure)
     left, right = (dict(zip(cell.seeds, cell.values(*path), strict=True)) for cell in (ours, other))
     return spread([100 * (left[seed] - right[seed]) for seed in left if seed in right])
+
+
+def relative_gain(ours: CellRecord, other: CellRecord, measure: str = "reference") -> Spread:
+    """How many per cent of the other's accuracy ``ours`` is above it, seed by seed."""
+    path = ("summary", "accuracy", measure)
+    left, right = (dict(zip(cell.seeds, cell.values(*path), strict=True)) for cell in (ours, other))
+    return spread([100 * (left[seed] / right[seed] - 1) for seed in left if seed in right])
 
 
 def downloaded_gain(ours: CellRecord, other: CellRecord) -> Spread:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld_lab.reproduction.cell_records import CellRecord
+from mix2fld_lab.reproduction.statistics import Measure
 from mix2fld_lab.reproduction.step_costs import STATED_STEP_US, StepCost
 
 CLOSE_TO_FINAL = 0.01
@@ -94,14 +95,16 @@ class Jump:
     count: int
 
 
-def jumps(cell: CellRecord) -> Jump:
+def jumps(cell: CellRecord, measure: Measure = "reference") -> Jump:
     """Mean change at an update, and from before it to the end of the next local phase.
 
     Where weights are downloaded the change is that of the download; in FD, whose devices keep
-    their weights, it is the change up to the first point of the next local phase.
+    their weights, it is the change up to the first point of the next local phase. Of all devices,
+    records have the ends of local phases and the server's model, which all of them receive.
     """
     by_weights = cell.protocol != "fd"
-    changes = [change for run in cell.runs for change in _changes(run, by_weights)]
+    of_run = _changes_of_all if measure == "mean" else _changes
+    changes = [change for run in cell.runs for change in of_run(run, by_weights)]
     if not changes:
         return Jump(float("nan"), float("nan"), 0)
     at_update, later = 100 * np.mean(changes, axis=0)
@@ -110,11 +113,31 @@ def jumps(cell: CellRecord) -> Jump:
 
 def _changes(run: dict[str, Any], by_weights: bool) -> list[tuple[float, float]]:
     events, accuracies = run["curve"]["event"], run["curve"]["accuracy"]
-    local = [place for place, event in enumerate(events) if event == "local"]
-    points_a_round = len(local) // run["summary"]["rounds"]
-    ends = local[points_a_round - 1 :: points_a_round]
+    ends = _ends_of_phases(run)
     return [
         (accuracies[end + 1] - accuracies[end], accuracies[later] - accuracies[end])
         for end, later in pairwise(ends)
         if not by_weights or events[end + 1] == "download"
     ]
+
+
+def _changes_of_all(run: dict[str, Any], by_weights: bool) -> list[tuple[float, float]]:
+    """Of the mean of all devices; nothing where weights are not downloaded."""
+    events, rounds = run["curve"]["event"], run["rounds"]
+    downloads = run["summary"]["downloads"]
+    if not by_weights or downloads["delivered"] != downloads["attempted"]:
+        return []
+    return [
+        (rounds["global"][place] - before, after - before)
+        for place, (end, (before, after)) in enumerate(
+            zip(_ends_of_phases(run), pairwise(rounds["mean"]), strict=False)
+        )
+        if events[end + 1] == "download"
+    ]
+
+
+def _ends_of_phases(run: dict[str, Any]) -> list[int]:
+    """Where in the curve the local phase of each round ends."""
+    local = [place for place, event in enumerate(run["curve"]["event"]) if event == "local"]
+    points_a_round = len(local) // run["summary"]["rounds"]
+    return local[points_a_round - 1 :: points_a_round]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from mix2fld_lab.reproduction.evidence import SYMMETRIC, Evidence
+from mix2fld_lab.reproduction.evidence import SMALL_PAIR, SYMMETRIC, Evidence
 
 UPDATES = 10
 """Over how many updates the paper spreads the seeds."""
@@ -22,9 +22,9 @@ class UplinkPayloads:
         return self.weights / (self.outputs + self.seeds / UPDATES)
 
 
-def uplink_payloads(evidence: Evidence) -> UplinkPayloads:
-    """With ten seeds, in the channel in which everything arrives at once."""
-    fl, fd, ours = (evidence.at(SYMMETRIC[0], name) for name in ("fl", "fd", "mix2fld-10-20"))
+def uplink_payloads(evidence: Evidence, pair: str = SMALL_PAIR) -> UplinkPayloads:
+    """With the seeds of this Mix2FLD, in the channel in which everything arrives at once."""
+    fl, fd, ours = (evidence.at(SYMMETRIC[0], name) for name in ("fl", "fd", pair))
     bits, uploads = ("bits", "up"), ("uploads", "attempted")
     outputs = fd.total("summary", *bits) / fd.total("summary", *uploads)
     seeds = ours.total("summary", *bits) - outputs * ours.total("summary", *uploads)
