@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from mix2fld.protocols.table import PROTOCOLS
+from mix2fld.protocols.table import get_protocol
 from mix2fld.tasks.training import Training
 
 
@@ -13,7 +13,7 @@ def plain(training: Training) -> bool:
 
 def titled(protocol: str) -> str:
     """The title of a row whose devices train as its protocol recommends."""
-    row = PROTOCOLS[protocol]
+    row = get_protocol(protocol)
     return row.title if plain(row.training) else f"{row.title}, own training"
 
 

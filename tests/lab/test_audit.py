@@ -28,6 +28,7 @@ from mix2fld_lab.audit.separation import Query, separate, train_separator
 from mix2fld_lab.audit.separators import foreign_samples
 from mix2fld_lab.audit.shadows import Watched
 from mix2fld_lab.audit.summary import summary_tables
+from mix2fld_lab.made_with import said_of
 from mix2fld_lab.reproduction.attacked_mixes import attack_rows, attacks_on_mixes, audited_mixes
 from mix2fld_lab.reproduction.claims import CLAIMS
 from mix2fld_lab.reproduction.evidence import Evidence
@@ -121,11 +122,15 @@ def test_a_record_of_another_audit_is_refused(record_path: Path) -> None:
 def test_the_page_is_made_from_records(record_path: Path) -> None:
     record = json.loads(record_path.read_text())
     page = privacy_page({"toy.json": record})
-    assert "| Mix2FLD | mixed seeds" in page
-    assert "| isolated | nothing is sent |" in page
-    assert "| DP statistics | guaranteed: ε = 8, δ = 1e-05; knowing all samples but one" in page
-    assert "| DP sum | guaranteed: ε = 8, δ = 1e-05 |" in page
-    assert "| Statistics | statistics " in page
+    assert "| Mix2FLD | mean outputs and mixed samples, to the server | in mixes" in page
+    assert said_of({}) in privacy_page({"toy.json": {**record, "made_with": None}})
+    assert said_of(record) in page
+    assert "| isolated | nothing | – | nothing is sent |" in page
+    own = "own training | "
+    assert f"| DP statistics, {own}private statistics, to the server | – | guaranteed" in page
+    assert "| – | guaranteed: ε = 8, δ = 1e-05; knowing all samples but one" in page
+    assert "the sum of private statistics, to the server | – | guaranteed: ε = 8" in page
+    assert f"| Statistics, {own}statistics, to the server | – | statistics " in page
     assert "| DP sum | 2 | 1 |" in page
     assert "### The attacker knows all samples but one" in page
     another = "separation with public samples of another domain"
@@ -137,7 +142,7 @@ def test_the_page_is_made_from_records(record_path: Path) -> None:
     without = {name: found for name, found in record["stages"].items() if name != "uploads/s0"}
     page = privacy_page({"toy.json": {**record, "stages": without}})
     assert f"Not in these records: {another}, LiRA on weights and outputs." in page
-    assert "| FL | not attacked |" in page
+    assert "| FL | weights, to the server | – | not attacked |" in page
 
 
 def test_what_an_audit_prints_fits_a_terminal(record_path: Path) -> None:

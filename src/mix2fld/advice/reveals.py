@@ -15,7 +15,17 @@ def uploads_samples(config: Config) -> bool:
 
 
 def reveals(config: Config) -> str:
-    """What leaves a device in a run with these settings, and who sees it."""
+    """What leaves a device in a run with these settings, who sees it, and what is guaranteed."""
+    seen = seen_of(config)
+    words = [f"nothing beyond {seen}"] if seen else ["nothing: devices upload nothing"]
+    guarantee = guarantee_of(config)
+    if guarantee is not None:
+        words.append(f"{guarantee}")
+    return "; ".join(words)
+
+
+def seen_of(config: Config) -> str:
+    """What leaves a device, and who sees it; empty if nothing does."""
     row = get_protocol(config.protocol)
     uploaded, _ = payload_names(config.protocol)
     shown = [] if uploaded == "nothing" else [uploaded]
@@ -23,17 +33,13 @@ def reveals(config: Config) -> str:
     shown += [samples] if row.seeds is not None else []
     shown += ["statistics"] if row.statistics is not None else []
     if not shown:
-        return "nothing: devices upload nothing"
-    words = [f"nothing beyond {in_a_row(shown)}, to the server"]
-    if row.trusted_sum:
-        words = [f"nothing beyond the sum of {in_a_row(shown)}, to the server"]
+        return ""
+    summed = "the sum of " if row.trusted_sum else ""
+    words = [f"{summed}{in_a_row(shown)}, to the server"]
     asked = config.updates.downlink
     downlink = row.downlinks[0] if asked == "default" else asked
     if downlink in RELAYING and "relay" in row.downlinks:
         words.append("its relay shows each device's codes to the other devices")
     if row.seeds is not None and resolve(config, row.training).replay:
         words.append(f"the {samples} are multicast to all devices")
-    guarantee = guarantee_of(config)
-    if guarantee is not None:
-        words.append(f"{guarantee}")
     return "; ".join(words)

@@ -4,8 +4,10 @@ import re
 from collections.abc import Sequence
 
 from mix2fld.protocols.table import get_protocol
+from mix2fld_lab.attacks.rates import Share
 from mix2fld_lab.audit.findings import (
     LOW,
+    RAW,
     Stages,
     attacked_uploads,
     budgets,
@@ -15,6 +17,7 @@ from mix2fld_lab.audit.findings import (
     pooled,
     statistics_with_noise,
     strongest,
+    uploads_samples,
 )
 from mix2fld_lab.audit.sections import Section
 
@@ -68,17 +71,35 @@ def _mixing(stages: Stages) -> str:
 
 
 def _worst(section: Section) -> str:
+    """Whose uploads give most samples away, beside those that hand samples over."""
+    handed = [row.title for row in section.rows() if _hands_over(row.name)]
     leaks = {
-        f"{row.title}: {kind}": share for row in section.rows() for kind, share in row.leaks.items()
+        f"{row.title}: {kind}": share
+        for row in section.rows()
+        for kind, share in row.leaks.items()
+        if not (_hands_over(row.name) and kind.startswith(RAW))
     }
-    if len(leaks) < 2:
-        return ""
+    said = [f"{_listed(handed)} hands samples over"] if handed else []
     order = sorted(leaks, key=lambda name: leaks[name].rate)
-    least, most = order[0], order[-1]
-    return (
-        f"an attacker finds most samples of a device in {most}, "
-        f"{100 * leaks[most].rate:.1f} %, and fewest in {least}, {100 * leaks[least].rate:.1f} %"
-    )
+    shown = {name: f"{name}, {100 * leaks[name].rate:.1f} %" for name in order}
+    if len(order) > 1:
+        said.append(
+            "in a first upload an attacker finds most samples of a device in "
+            f"{shown[order[-1]]}, and fewest in {shown[order[0]]}"
+        )
+    elif order and handed:
+        said.append(f"an attacker finds samples of a device in {shown[order[0]]}")
+    said += [
+        f"in {count} uploads of {get_protocol(name).title} together: {100 * last.rate:.1f} %"
+        for name, count, _, last in _together(section.stages)
+    ]
+    return "; ".join(said) if len(said) > 1 or len(order) > 1 else ""
+
+
+def _hands_over(name: str) -> bool:
+    """Whether samples leave a device as they are."""
+    seeds = get_protocol(name).seeds
+    return seeds is not None and uploads_samples(seeds) and not seeds.mixed
 
 
 def _weights(stages: Stages) -> str:
@@ -97,17 +118,25 @@ def _weights(stages: Stages) -> str:
 
 def _rounds(stages: Stages) -> str:
     parts = []
-    for name in dict.fromkeys(stage.split("/")[1] for stage in matching(stages, "rounds/.*")):
-        where = rf"rounds/{re.escape(name)}/s\d+"
-        counts = sorted({int(n) for stage in matching(stages, where) for n in stages[stage]})
-        first, last = (pooled(stages, where, str(n), LOW, "device") for n in (1, counts[-1]))
+    for name, count, first, last in _together(stages):
         clear = last.interval()[0] > first.interval()[1]
         grows = "which is more" if clear else "no clear difference"
         parts.append(
             f"{get_protocol(name).title} {100 * first.rate:.1f} % in one round and "
-            f"{100 * last.rate:.1f} % in {counts[-1]} together, {grows}"
+            f"{100 * last.rate:.1f} % in {count} together, {grows}"
         )
     return "uploads of several rounds: " + "; ".join(parts) if parts else ""
+
+
+def _together(stages: Stages) -> list[tuple[str, int, Share, Share]]:
+    """Protocols of which several uploads were attacked: how many, and shares in one and in all."""
+    found = []
+    for name in dict.fromkeys(stage.split("/")[1] for stage in matching(stages, "rounds/.*")):
+        where = rf"rounds/{re.escape(name)}/s\d+"
+        last = max(int(n) for stage in matching(stages, where) for n in stages[stage])
+        one, together = (pooled(stages, where, str(n), LOW, "device") for n in (1, last))
+        found.append((name, last, one, together))
+    return found
 
 
 def _budget(section: Section) -> str:

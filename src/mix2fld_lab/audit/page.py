@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mix2fld.advice.reveals import seen_of
 from mix2fld.data.partition import OF_SOURCES
 from mix2fld_lab.audit.conclusions import conclude, key_findings
 from mix2fld_lab.audit.effort import audit_command
@@ -17,14 +18,17 @@ from mix2fld_lab.audit.page_tables import (
     lira_table,
     membership_table,
     number,
+    own_samples,
     recurring_table,
     rounds_table,
     separation_table,
 )
 from mix2fld_lab.audit.reference import reference_table
 from mix2fld_lab.audit.sections import Record, Section, sections
+from mix2fld_lab.made_with import said_of
 from mix2fld_lab.markdown import markdown_table
 from mix2fld_lab.pages import render
+from mix2fld_lab.trainings import titled
 
 ATTACKS = {
     each.__name__: each
@@ -77,7 +81,7 @@ def _settings(section: Section) -> str:
         f"- {_effort(record)}: `{audit_command(record, path)}`"
         for path, record in zip(section.paths, section.records, strict=True)
     ]
-    return "\n".join([devices, "", *made])
+    return "\n".join([devices, "", *made, "", said_of(*section.records)])
 
 
 def _effort(record: Record) -> str:
@@ -119,17 +123,20 @@ def _listed(values: Sequence[Any]) -> str:
 
 
 def protocol_table(section: Section) -> str:
-    """Protocols by leaks, accuracy and bits."""
+    """Protocols by what they reveal, leaks, accuracy and bits."""
     cells = [
         (
-            row.title, leak_words(row), number(row.accuracy, 100), number(row.uplink_bits, 1e-3),
-            str(row.runs),
+            titled(row.name), seen_of(section.config_of(row.name)) or "nothing",
+            own_samples(section, row), leak_words(row), number(row.accuracy, 100),
+            number(row.uplink_bits, 1e-3), str(row.runs),
         )
         for row in section.rows()
     ]  # fmt: skip
     rounds = section.records[0]["about"]["effort"]["rounds"]
     heads = (
         "protocol",
+        "reveals nothing beyond",
+        "the sample itself",
         "share of a device's samples found at 0.1 % false positives",
         f"mean device accuracy after {rounds} rounds, %",
         "uplink of a device, kbit",

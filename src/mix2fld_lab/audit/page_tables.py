@@ -16,6 +16,7 @@ from mix2fld_lab.audit.findings import (
     mixing_ratios,
     pooled,
     statistics_with_noise,
+    uploads_samples,
     values,
 )
 from mix2fld_lab.audit.sections import Row, Section
@@ -34,16 +35,19 @@ def known_others_table(stages: Stages) -> str:
     rows = []
     for name in sorted({stage.split("/")[1] for stage in stages if stage.startswith("noise/")}):
         where = rf"noise/{re.escape(name)}/s\d+"
+        nearness = mean(stages, where, "part_of_bound")
         for rate, shown in ((LOW, "0.1 %"), (HIGH, "1 %")):
             true, false = (pooled(stages, where, rate, kind) for kind in ("true", "false"))
             allowed = mean(stages, where, rate, "allowed")
             bounds = [mean(stages, where, rate, n) for n in ("epsilon", "gaussian_epsilon")]
             rows.append((
-                get_protocol(name).title, shown, percent(false), percent(true),
-                f"{number(allowed, 100)} %", *(number(bound, places=2) for bound in bounds),
+                get_protocol(name).title, shown, f"{number(nearness, 100)} %", percent(false),
+                percent(true), f"{number(allowed, 100)} %",
+                *(number(bound, places=2) for bound in bounds),
             ))  # fmt: skip
     heads = (
-        "upload of", "threshold at", "false positives", "found", "allowed by the budget",
+        "upload of", "threshold at", "distance of the uploads", "false positives", "found",
+        "allowed by the budget",
         "ε at least", "ε at least, if noise is Gaussian",
     )  # fmt: skip
     return markdown_table(heads, rows)
@@ -200,6 +204,23 @@ def percent(share: Share) -> str:
         return "–"
     low, high = share.interval()
     return f"{100 * share.rate:.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
+
+
+def own_samples(section: Section, row: Row) -> str:
+    """Whether the server has samples of a device, or can tell them from what it has."""
+    protocol, config = get_protocol(row.name), section.config_of(row.name)
+    if protocol.seeds is None or not uploads_samples(protocol.seeds):
+        return "–"
+    number_of = config.seeding.seed_samples
+    if not protocol.seeds.mixed:
+        return f"handed over: {number_of} of a device"
+    ratio = ",".join(f"{value:g}" for value in config.seeding.mixing_ratio)
+    where = rf"recovery/{re.escape(ratio)}/s\d+"
+    parts = [pooled(section.stages, where, part, "among_all") for part in PARTS]
+    if not all(part.of for part in parts):
+        return f"in mixes: {number_of} of a device; separation not tried"
+    minor, dominant = (f"{100 * part.rate:.1f} %" for part in parts)
+    return f"in mixes, re-identified: minor part {minor}, dominant part {dominant}"
 
 
 def leak_words(row: Row) -> str:

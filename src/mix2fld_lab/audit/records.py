@@ -7,6 +7,7 @@ from typing import Any
 
 from mix2fld.base.errors import InputError
 from mix2fld.base.files import write_atomic, writing
+from mix2fld_lab.made_with import made_with
 
 KIND = "mix2fld privacy audit"
 PLACES = 6
@@ -48,7 +49,8 @@ class AuditRecord:
 def dump_audit(about: dict[str, Any], stages: dict[str, Any]) -> bytes:
     """The bytes of a record: one line for each stage."""
     lines = [f"  {json.dumps(name)}: {json.dumps(found)}" for name, found in stages.items()]
-    head = f'{{"kind": {json.dumps(KIND)},\n "about": {json.dumps(about)},\n "stages": {{\n'
+    made = f'"made_with": {json.dumps(made_with())}'
+    head = f'{{"kind": {json.dumps(KIND)}, {made},\n "about": {json.dumps(about)},\n "stages": {{\n'
     return (head + ",\n".join(lines) + "\n}}\n").encode()
 
 
