@@ -1,5 +1,6 @@
 """Every protocol on real sensors: smartwatch, where a person is a device.
 
+All rows train alike; protocols that recommend a training of their own are run with that, too.
 ``python -m benchmarks.sensors`` (``make sensors``) runs it and writes the record and the page after
 every seed; runs that exist in ``runs/sensors`` are not run again. With ``page`` it runs nothing and
 writes the page from the record.
@@ -13,7 +14,7 @@ import numpy as np
 
 import mix2fld
 from benchmarks import usage
-from benchmarks.sensors_page import PAGE, render
+from benchmarks.sensors_page import OWN, PAGE, draw, render
 from mix2fld.data import device_parts, load_dataset
 from mix2fld.data.catalogue import DATASETS
 from mix2fld.data.packages import from_pip
@@ -22,6 +23,8 @@ from mix2fld.data.watch import WATCH_FILE, Recordings, read_recordings, windows_
 from mix2fld.protocols.table import PROTOCOLS, single_runs
 from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.make_learning import make_learning
+from mix2fld_lab.made_with import made_with
+from mix2fld_lab.trainings import plain
 
 ROOT = Path(__file__).parent.parent
 RECORD = ROOT / "results" / "bench" / "sensors.json"
@@ -48,7 +51,9 @@ def main(arguments: list[str]) -> None:
     """Run everything, or only write the page."""
     if arguments != ["page"]:
         measure_all()
-    PAGE.write_text(render(json.loads(RECORD.read_text())))
+    record = json.loads(RECORD.read_text())
+    draw(record)
+    PAGE.write_text(render(record))
 
 
 def measure_all() -> None:
@@ -59,9 +64,14 @@ def measure_all() -> None:
     for number in range(1, len(SEEDS) + 1):
         record["seeds"] = number
         for name, row in PROTOCOLS.items():
-            found = measure(name, number, dataset, RUNS / "dataset")
-            record["rows"][name] = {"title": row.title, **found}
-            print(f"seeds: {number}, {name}: {found}", flush=True)
+            if row.promise is not None:
+                continue
+            alike = measure(name, number, dataset, RUNS / "dataset")
+            record["rows"][name] = {"title": row.title, **alike}
+            if not plain(row.training):
+                own = measure(name, number, dataset, RUNS / "own", same_training=False)
+                record["rows"][f"{name}{OWN}"] = {"title": row.title, **own}
+            print(f"seeds: {number}, {name}: {alike}", flush=True)
         write(record)
     recordings = fetch()
     for split, folder in SPLITS.items():
@@ -79,6 +89,7 @@ def describe(config: mix2fld.Config, dataset: mix2fld.Dataset) -> dict[str, Any]
         single_runs(config)[0], dataset.samples, Classification(dataset.num_labels)
     )
     return {
+        "made_with": made_with(),
         "settings": SETTINGS,
         "rounds": config.rounds,
         "split_seeds": SPLIT_SEEDS,
@@ -91,9 +102,12 @@ def describe(config: mix2fld.Config, dataset: mix2fld.Dataset) -> dict[str, Any]
     }
 
 
-def measure(name: str, seeds: int, dataset: mix2fld.Dataset, out: Path) -> dict[str, Any]:
+def measure(
+    name: str, seeds: int, dataset: mix2fld.Dataset, out: Path, same_training: bool = True
+) -> dict[str, Any]:
     """Accuracies and traffic of one protocol over the first seeds."""
-    chosen = mix2fld.Grid.of(**SETTINGS, curve_points=1, protocols=name, seed=SEEDS[:seeds])
+    changes = {**SETTINGS, "curve_points": 1, "same_training": same_training}
+    chosen = mix2fld.Grid.of(**changes, protocols=name, seed=SEEDS[:seeds])
     return numbers([one.summary for one in mix2fld.run(chosen, out, dataset=dataset)])
 
 
@@ -102,15 +116,21 @@ def numbers(summaries: list[dict[str, Any]]) -> dict[str, Any]:
     accuracies = [one["scores"] for one in summaries]
     models = [one["global"] for one in accuracies if one["global"] is not None]
     attempted = sum(one["uploads"]["attempted"] for one in summaries)
-    delivered = sum(one["uploads"]["delivered"] for one in summaries)
     return {
         "devices": mean_and_spread([one["mean"] for one in accuracies]),
         "worst": mean_and_spread([one["min"] for one in accuracies]),
         "model": mean_and_spread(models) if models else None,
         "bits": sum(one["bits"]["up"] for one in summaries) / attempted if attempted else 0,
-        "delivered": delivered / attempted if attempted else None,
+        "delivered": delivered_share([one["uploads"] for one in summaries]),
+        "downloads": delivered_share([one["downloads"] for one in summaries]),
         "seconds": float(np.mean([one["seconds"]["communication"] for one in summaries])),
     }
+
+
+def delivered_share(transfers: list[dict[str, int]]) -> float | None:
+    """Of all attempted transfers; None where there were none."""
+    attempted = sum(one["attempted"] for one in transfers)
+    return sum(one["delivered"] for one in transfers) / attempted if attempted else None
 
 
 def mean_and_spread(values: list[float]) -> list[float]:
