@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from mix2fld.base.spread import Spread
 from mix2fld.config.settings import Config
-from mix2fld.runs.link_plan import plan_link
+from mix2fld.links import make_link
 from mix2fld_lab.markdown import paragraph
 from mix2fld_lab.reproduction import paper_values as paper
 from mix2fld_lab.reproduction.conclusions import (
@@ -113,13 +113,12 @@ def _symmetric(evidence: Evidence) -> str:
 
 def fl_delivery(evidence: Evidence, setting: str) -> str:
     """How many of FL's uploads were delivered, and how many are expected to be."""
+    fl = evidence.at(setting, "fl")
     config = Config.of(protocol="fl", **SETTINGS[setting].changes)
-    [upload] = [plan for plan in plan_link(config) if plan.transfer == "upload"]
-    expected = 100 * upload.budget.delivery_probability
-    return (
-        f"{delivery(evidence.at(setting, 'fl'))} of FL's uploads were delivered, {expected:.1f} % "
-        "are expected"
-    )
+    bits = round(uplink_payloads(evidence).weights)
+    budget = make_link(config, fl.devices).budget("uplink", bits, fl.devices)
+    expected = 100 * budget.delivery_probability
+    return f"{delivery(fl)} of FL's uploads were delivered, {expected:.1f} % are expected"
 
 
 def _eight_bits(evidence: Evidence) -> str:
