@@ -86,15 +86,13 @@ def shared_stream(seed: int, round_number: int) -> np.random.Generator:
 class SharedGroups(Murmur):
     """Updates that all devices rotate and divide alike."""
 
-    def compress(self, update: Floats, turn: Turn) -> Any:
-        """The codes of the update."""
-        rng = shared_stream(turn.seed, turn.round_number)
-        return self.upload_codec.compress(update, rng, turn.bit_budget)
+    def choices(self, turn: Turn) -> np.random.Generator:
+        """The same for all devices."""
+        return shared_stream(turn.seed, turn.round_number)
 
     def read(self, value: Any, turn: Turn) -> Update:
         """The update that the codes stand for."""
-        rng = shared_stream(turn.seed, turn.round_number)
-        found = self.upload_codec.restore(value, rng, self.dims.num_weights)
+        found = self.upload_codec.restore(value, self.choices(turn), self.dims.num_weights)
         norm = math.sqrt(found.captured) * float(np.linalg.norm(found.update.astype(np.float64)))
         tensors = unflatten_tensors(found.update, self.dims)
         return Update.encoded_whole(tensors, norm, found.captured)

@@ -43,9 +43,9 @@ def in_groups(size: int, seed: int) -> np.ndarray:
 def picked_and_placed(
     vector: np.ndarray, lengths: np.ndarray, seed: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    within, found = rotation.pick(np.random.default_rng(seed), vector, 0.3, lengths)
-    back = rotation.place(np.random.default_rng(seed), len(vector), lengths, within, found)
-    return within, found, back
+    within, found = rotation.pick([np.random.default_rng(seed)], vector[None], [0.3], lengths)
+    back = rotation.place([np.random.default_rng(seed)], len(vector), lengths, within, found)
+    return within[0], found[0], back[0]
 
 
 @given(size=st.one_of(st.sampled_from(SIZES), st.integers(1, 700)), seed=st.integers(0, 10**6))
@@ -133,6 +133,6 @@ def test_a_generator_that_keeps_half_of_a_draw_is_left_to_numpy() -> None:
     rng, other = np.random.default_rng(0), np.random.default_rng(0)
     for each in (rng, other):
         each.integers(2, dtype=np.int32)
-    _, found = rotation.pick(rng, vector, 1.0, lengths.astype(np.int64))
+    _, (found,) = rotation.pick([rng], vector[None], [1.0], lengths.astype(np.int64))
     turned = Rotation(other, 100)
     assert np.array_equal(found, turned.forward(vector)[turned.choices.dealt])

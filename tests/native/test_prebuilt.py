@@ -102,9 +102,10 @@ def test_every_width_rotates_to_the_same_bits(made: Path, lanes: int) -> None:
     vector = np.random.default_rng(6).normal(size=1000).astype(np.float32)
     dealt, ones = rotation.choices.dealt, np.ones(1000, np.int64)
     assert np.array_equal(kernel.draw(np.random.default_rng(5), 1000)[2], dealt)
-    within, found = kernel.pick(np.random.default_rng(5), vector, 1.0, ones)
+    unit = np.ones(1, np.float32)
+    within, found = kernel.pick([np.random.default_rng(5)], vector[None], unit, ones)
     assert found.tobytes() == rotation.forward(vector)[dealt].tobytes()
-    back = kernel.place(np.random.default_rng(5), 1000, ones, within, found)
+    back = kernel.place([np.random.default_rng(5)], 1000, ones, within, found)
     assert back.tobytes() == rotation.backward(rotation.forward(vector)).tobytes()
 
 

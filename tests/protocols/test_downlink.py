@@ -292,7 +292,7 @@ def test_steps_come_out_as_they_went_in(count: int, variable: bool, coded: bool,
     value = GlobalState(9, 123456789, None, tuple(step(number) for number in range(1, 1 + count)))
     carried = codec.encode(value, DIMS)
     assert len(carried.data) == -(-carried.bits // 8)
-    assert carried.bits == 64 + sum(codec.bits_of(each, DIMS) for each in value.steps)
+    assert carried.bits == codec.state_bits(value, DIMS)
     assert codec.decode(carried.data, DIMS) == value
 
 

@@ -22,7 +22,7 @@ from mix2fld.protocols.seed_samples import unmixed
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.simulation import Simulation, check, make_simulation, run
 from mix2fld.tasks.losses import Loss
-from mix2fld.types import Dimensions, Local
+from mix2fld.types import Dimensions, Local, Upload
 from toys import DeadLink, toy_config, toy_dataset, toy_grid
 
 
@@ -276,3 +276,26 @@ def test_a_plan_in_closed_form_says_how_many_slots_are_missing(few):
 
 def test_a_plan_that_works_out_names_no_problem():
     assert check(toy_grid(protocols=tuple(PROTOCOLS)), toy_dataset()) == []
+
+
+def test_of_several_uploads_those_that_are_refused_leave_the_others() -> None:
+    """Also where the protocol itself refuses one while it reads them all."""
+    wire, identity = a_wire(), Local((), np.eye(4, dtype=np.float32))
+    sent = wire.encode_body(a_device({}), identity)
+    messages = [a_message(sent), a_message(Encoded(sent.data, -8)), a_message(sent, samples=3)]
+    turns = [Turn(0, 1, device) for device in range(3)]
+    first, refused, last = wire.decode_uploads(messages, turns)
+    assert isinstance(refused, PayloadError)
+    assert isinstance(first, Upload)
+    assert isinstance(last, Upload)
+    assert (first.samples, last.samples) == (10, 3)
+
+    class Picky(type(wire.protocol)):  # type: ignore[misc]
+        def read(self, value: Any, turn: Turn) -> Any:
+            if turn.device == 0:
+                raise PayloadError("not from this one")
+            return value
+
+    wire.protocol = Picky()
+    found = wire.decode_uploads(messages, turns)
+    assert [isinstance(own, Upload) for own in found] == [False, False, True]

@@ -10,7 +10,9 @@ from mix2fld.codecs.codec import (
     Restored,
     Size,
     UpdateCodec,
+    compress_rows,
     estimated_norm,
+    restore_rows,
 )
 from mix2fld.codecs.entries import Entries
 from mix2fld.codecs.global_steps import GlobalSteps
@@ -50,8 +52,10 @@ __all__ = [
     "Weights",
     "WithBins",
     "WithSeeds",
+    "compress_rows",
     "estimated_norm",
     "flatten_tensors",
+    "restore_rows",
     "unflatten_tensors",
     "with_last_layer_apart",
 ]

@@ -6,8 +6,9 @@ bytes, it returns a valid value or raises ``PayloadError``; ``encode`` holds its
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,6 +132,40 @@ class UpdateCodec(Payload, Protocol):
 
     def restore(self, codes: Any, rng: np.random.Generator, size: int) -> Restored:
         """The update [size] that codes stand for."""
+
+
+Rngs = Sequence[np.random.Generator]
+"""One for each row."""
+
+
+@runtime_checkable
+class RowCodec(Protocol):
+    """An update codec that is faster for many updates at once."""
+
+    def compress_rows(
+        self, updates: Floats, rngs: Rngs, bit_budgets: Sequence[int | None]
+    ) -> list[Any]:
+        """The codes of each row."""
+
+    def restore_rows(self, codes: Sequence[Any], rngs: Rngs, size: int) -> list[Restored]:
+        """What the codes of each row stand for."""
+
+
+def compress_rows(
+    codec: UpdateCodec, updates: Floats, rngs: Rngs, bit_budgets: Sequence[int | None]
+) -> list[Any]:
+    """The codes of updates [n, N_mod], at once if the codec can."""
+    if isinstance(codec, RowCodec):
+        return codec.compress_rows(updates, rngs, bit_budgets)
+    each = zip(updates, rngs, bit_budgets, strict=True)
+    return [codec.compress(update, rng, bit_budget) for update, rng, bit_budget in each]
+
+
+def restore_rows(codec: UpdateCodec, codes: Sequence[Any], rngs: Rngs, size: int) -> list[Restored]:
+    """The updates that codes stand for, at once if the codec can."""
+    if isinstance(codec, RowCodec):
+        return codec.restore_rows(codes, rngs, size)
+    return [codec.restore(own, rng, size) for own, rng in zip(codes, rngs, strict=True)]
 
 
 def estimated_norm(restored: Floats, captured: float) -> float:

@@ -94,7 +94,20 @@ class GlobalSteps:
 
     def bits_of(self, step: Step, dims: Dimensions) -> int:
         """What a step adds to a message."""
-        return len(self._step_bits(step, dims))
+        head = 1 + ROUND_BITS
+        if step.codes is not None:
+            return head + self._carried_bits(self.codes, [step.codes], dims)
+        uploads = list(step.uploads.values())
+        late = STALE_BITS * len(uploads) * any(own.staleness for own in uploads)
+        samples = _numbers_bits([own.samples for own in uploads], SAMPLE_BITS)
+        carried = self._carried_bits(self.upload, [own.body for own in uploads], dims)
+        return head + self.devices + samples + 1 + late + carried
+
+    def state_bits(self, value: GlobalState, dims: Dimensions) -> int:
+        """Those of a message."""
+        if value.weights is not None:
+            return HEAD_BITS + self.weights.size(dims).bits
+        return HEAD_BITS + sum(self.bits_of(step, dims) for step in value.steps)
 
     def decode(self, data: bytes, dims: Dimensions) -> GlobalState:
         """What the server said; codes of uploads are read when the steps are taken."""
@@ -133,6 +146,11 @@ class GlobalSteps:
             np.unpackbits(np.frombuffer(each.data, np.uint8), count=each.bits) for each in carried
         ]
         return [*ahead, *bits]
+
+    def _carried_bits(self, payload: Payload, carried: Sequence[Encoded], dims: Dimensions) -> int:
+        bits = [each.bits for each in carried]
+        ahead = 0 if payload.size(dims).exact else _numbers_bits(bits, LENGTH_BITS)
+        return ahead + sum(bits)
 
     def _read_step(self, reader: "_Reader", dims: Dimensions) -> Step:
         kind, round_number = reader.number(1), reader.number(ROUND_BITS)
@@ -195,6 +213,11 @@ def _bits(number: int, width: int) -> Bits:
     if not 0 <= number < 1 << width:
         raise PayloadError(f"global steps: {number} does not fit into {width} bits")
     return to_bits(np.array([number], np.uint32), width)
+
+
+def _numbers_bits(values: Sequence[int], width: int) -> int:
+    """Those of ``_numbers``."""
+    return 1 + width * (1 if len(set(values)) == 1 else len(values))
 
 
 def _numbers(values: Sequence[int], width: int) -> NDArray[Any]:

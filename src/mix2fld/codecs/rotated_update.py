@@ -7,7 +7,7 @@ is sent as the norm that it suggests, which the server needs too.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from mix2fld.base.bounds import LEAST_UPDATE_BITS
 from mix2fld.codecs.bits import from_bits, to_bits
-from mix2fld.codecs.codec import Encoded, Floats, PayloadError, Restored, Size, check_size
+from mix2fld.codecs.codec import Encoded, Floats, PayloadError, Restored, Rngs, Size, check_size
 from mix2fld.codecs.rotated_plan import (
     CodePart,
     Plan,
@@ -59,28 +59,64 @@ class RotatedUpdate:
         return Size(min(self.bits, most_bits(dims.num_weights)), exact=not self.variable_rate)
 
     def compress(self, update: Floats, rng: np.random.Generator, bit_budget: int | None) -> Codes:
+        (codes,) = self.compress_rows(update[None], [rng], [bit_budget])
+        return codes
+
+    def compress_rows(
+        self, updates: Floats, rngs: Rngs, bit_budgets: Sequence[int | None]
+    ) -> list[Codes]:
+        size = updates.shape[1]
+        return self.in_bits([self.bits_for(own, size) for own in bit_budgets], updates, rngs)
+
+    def in_bits(self, bits: Sequence[int], updates: Floats, rngs: Rngs) -> list[Codes]:
         """Rotate, find the largest of each group and round it; then the norm."""
-        size = len(update)
-        bits = self.bits_for(bit_budget, size)
+        found = dict[int, Codes]()
+        for each, rows in _alike(bits):
+            some = updates if len(rows) == len(updates) else updates[rows]
+            made = self._compressed(each, some, [rngs[row] for row in rows])
+            found.update(zip(rows, made, strict=True))
+        return [found[row] for row in range(len(updates))]
+
+    def _compressed(self, bits: int, updates: Floats, rngs: Rngs) -> Iterator[Codes]:
+        size = updates.shape[1]
         plan = make_plan(bits, size, self.largest_per_group)
-        squared = float(np.sum(update.astype(np.float64) ** 2))
-        deviation = math.sqrt(squared / size) or 1.0
-        within, found = pick(rng, update, deviation, _lengths(plan))
-        codes = _codes(plan, within, found)
-        product = float(np.sum(found * _levels(plan, codes), dtype=np.float64))
-        norm = math.sqrt(squared) * plan.captured / product if squared and product > 0 else 0.0
-        return Codes(bits, _norm_code(norm, plan), codes)
+        squares = [float(np.sum(update.astype(np.float64) ** 2)) for update in updates]
+        deviations = [math.sqrt(squared / size) or 1.0 for squared in squares]
+        within, picked = pick(rngs, updates, deviations, _lengths(plan))
+        codes = _codes(plan, within, picked)
+        products = picked * _levels(plan, codes)
+        for squared, own, row in zip(squares, codes, products, strict=True):
+            product = float(np.sum(row, dtype=np.float64))
+            norm = math.sqrt(squared) * plan.captured / product if squared and product > 0 else 0.0
+            yield Codes(bits, _norm_code(norm, plan), own)
 
     def restore(self, codes: Codes, rng: np.random.Generator, size: int) -> Restored:
+        (restored,) = self.restore_rows([codes], [rng], size)
+        return restored
+
+    def restore_rows(self, codes: Sequence[Codes], rngs: Rngs, size: int) -> list[Restored]:
         """Put the levels where they belong, and rotate back."""
-        plan = make_plan(codes.bits, size, self.largest_per_group)
-        within = (
-            codes.groups.astype(np.int64) >> 1 if _has_signs_alone(plan) else _initial_places(plan)
-        )
-        update = place(rng, size, _lengths(plan), within, _levels(plan, codes.groups))
+        found = dict[int, Restored]()
+        for bits, rows in _alike([own.bits for own in codes]):
+            made = self._restored(bits, [codes[row] for row in rows], [rngs[r] for r in rows], size)
+            found.update(zip(rows, made, strict=True))
+        return [found[row] for row in range(len(codes))]
+
+    def _restored(
+        self, bits: int, codes: Sequence[Codes], rngs: Rngs, size: int
+    ) -> Iterator[Restored]:
+        plan = make_plan(bits, size, self.largest_per_group)
+        groups = np.stack([own.groups for own in codes])
+        within = groups.astype(np.int64) >> 1
+        if not _has_signs_alone(plan):
+            within = np.broadcast_to(_initial_places(plan), groups.shape)
+        updates = place(rngs, size, _lengths(plan), within, _levels(plan, groups))
         captured = plan.captured / size
-        scale = _norm(codes.norm, plan) / math.sqrt(size) / (1 if self.min_mse else captured)
-        return Restored(update * np.float32(scale), 1.0 if self.min_mse else captured)
+        unit = math.sqrt(size)
+        scales = [_norm(own.norm, plan) / unit / (1 if self.min_mse else captured) for own in codes]
+        updates *= np.array(scales, np.float32)[:, None]
+        for update in updates:
+            yield Restored(update, 1.0 if self.min_mse else captured)
 
     def encode(self, value: Codes, dims: Dimensions) -> Encoded:
         """The norm, the codes of each part, and zeros where bits are of no use."""
@@ -150,10 +186,16 @@ def _magnitudes(plan: Plan) -> Floats:
     return np.repeat(np.array(each, np.float32), [part.groups for part in plan.parts])
 
 
+def _alike(bits: Sequence[int]) -> list[tuple[int, list[int]]]:
+    """The rows of each number of bits."""
+    return [(own, [n for n, each in enumerate(bits) if each == own]) for own in sorted(set(bits))]
+
+
 def _by_part(plan: Plan, groups: NDArray[Any]) -> Iterator[tuple[CodePart, NDArray[Any]]]:
+    """The groups of each part, on the last axis."""
     start = 0
     for part in plan.parts:
-        yield part, groups[start : start + part.groups]
+        yield part, groups[..., start : start + part.groups]
         start += part.groups
 
 
@@ -165,7 +207,8 @@ def _codes(plan: Plan, within: NDArray[np.int64], found: Floats) -> NDArray[np.u
             [
                 np.searchsorted(lloyd_max(part.level_bits).edges, np.abs(own))
                 for part, own in _by_part(plan, found)
-            ]
+            ],
+            axis=-1,
         )
     return (2 * upper + (found < 0)).astype(np.uint32)
 
@@ -176,7 +219,8 @@ def _levels(plan: Plan, codes: NDArray[np.uint32]) -> Floats:
         sizes = _magnitudes(plan)
     else:
         each = _by_part(plan, codes >> 1)
-        sizes = np.concatenate([lloyd_max(part.level_bits).means[own] for part, own in each])
+        means = [lloyd_max(part.level_bits).means[own] for part, own in each]
+        sizes = np.concatenate(means, axis=-1)
     return np.where(codes & 1, -sizes, sizes).astype(np.float32, copy=False)
 
 

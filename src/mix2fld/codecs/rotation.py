@@ -8,6 +8,7 @@ machine gets the same bits, with the compiled kernel or without it.
 
 import math
 import zlib
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -55,37 +56,47 @@ class Rotation:
         return vector
 
 
+Rngs = Sequence[np.random.Generator]
+"""One for each row."""
+
+
 def pick(
-    rng: np.random.Generator, vector: Floats, deviation: float, lengths: Indices
+    rngs: Rngs, rows: Floats, deviations: Sequence[float], lengths: Indices
 ) -> tuple[Indices, Floats]:
-    """The largest of each group of rotated coordinates, in units of ``deviation``.
+    """Of each row, the largest of each group of rotated coordinates, in units of its deviation.
 
     Groups are as long as ``lengths`` says, one after the other among the coordinates as they are
-    dealt. Returns the place of each in its group, the first one of equal magnitudes, and itself.
+    dealt. Returns the place of each in its group, the first one of equal magnitudes, and itself;
+    both [n, groups].
     """
-    kernel = _kernel_for(rng)
+    kernel, units = _kernel_for(rngs), np.array(deviations, np.float32)
     if kernel is not None:
-        return kernel.pick(rng, vector, deviation, lengths)
-    rotation = Rotation(rng, len(vector))
-    turned = rotation.forward(vector) / np.float32(deviation)
-    dealt = turned[rotation.choices.dealt[: lengths.sum()]]
-    magnitudes, firsts = np.abs(dealt), _firsts(lengths)
-    most = np.repeat(np.maximum.reduceat(magnitudes, firsts), lengths)
-    (largest,) = np.nonzero(magnitudes == most)
-    _, first = np.unique(np.searchsorted(firsts, largest, side="right"), return_index=True)
-    return largest[first] - firsts, dealt[largest[first]]
+        return kernel.pick(rngs, rows, units, lengths)
+    within = np.empty((len(rows), len(lengths)), np.int64)
+    found, firsts = np.empty((len(rows), len(lengths)), np.float32), _firsts(lengths)
+    for number, rng in enumerate(rngs):
+        rotation = Rotation(rng, rows.shape[1])
+        turned = rotation.forward(rows[number]) / units[number]
+        dealt = turned[rotation.choices.dealt[: lengths.sum()]]
+        magnitudes = np.abs(dealt)
+        most = np.repeat(np.maximum.reduceat(magnitudes, firsts), lengths)
+        (largest,) = np.nonzero(magnitudes == most)
+        _, first = np.unique(np.searchsorted(firsts, largest, side="right"), return_index=True)
+        within[number], found[number] = largest[first] - firsts, dealt[largest[first]]
+    return within, found
 
 
-def place(
-    rng: np.random.Generator, size: int, lengths: Indices, within: Indices, levels: Floats
-) -> Floats:
-    """The vector of which ``pick`` found ``levels``, with 0 for every other rotated coordinate."""
-    kernel = _kernel_for(rng)
+def place(rngs: Rngs, size: int, lengths: Indices, within: Indices, levels: Floats) -> Floats:
+    """The rows of which ``pick`` found ``levels``, with 0 for every other rotated coordinate."""
+    kernel = _kernel_for(rngs)
     if kernel is not None:
-        return kernel.place(rng, size, lengths, within, levels)
-    rotation, turned = Rotation(rng, size), np.zeros(size, np.float32)
-    turned[rotation.choices.dealt[_firsts(lengths) + within]] = levels
-    return rotation.backward(turned)
+        return kernel.place(rngs, size, lengths, within, levels)
+    rows, places = np.empty((len(rngs), size), np.float32), _firsts(lengths) + within
+    for number, rng in enumerate(rngs):
+        rotation, turned = Rotation(rng, size), np.zeros(size, np.float32)
+        turned[rotation.choices.dealt[places[number]]] = levels[number]
+        rows[number] = rotation.backward(turned)
+    return rows
 
 
 def draw_choices(rng: np.random.Generator, size: int) -> Choices:
@@ -144,10 +155,10 @@ def _firsts(lengths: Indices) -> Indices:
     return np.cumsum(lengths) - lengths
 
 
-def _kernel_for(rng: np.random.Generator) -> RotationKernel | None:
-    """The kernel, if it can draw from this generator: a PCG64 that keeps no half of a draw."""
-    bits = rng.bit_generator
-    able = isinstance(bits, np.random.PCG64) and not bits.state["has_uint32"]
+def _kernel_for(rngs: Rngs) -> RotationKernel | None:
+    """The kernel, if it can draw from these generators: PCG64s that keep no half of a draw."""
+    sources = [rng.bit_generator for rng in rngs]
+    able = all(isinstance(own, np.random.PCG64) and not own.state["has_uint32"] for own in sources)
     check_draws()
     return usable_kernel() if able else None
 

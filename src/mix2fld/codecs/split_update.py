@@ -5,6 +5,7 @@ the last layer is a small part of them and drowns in the noise of the others. Co
 with a step of its own, it arrives.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, NamedTuple
@@ -14,7 +15,15 @@ from numpy.typing import NDArray
 
 from mix2fld.base.bounds import LEAST_UPDATE_BITS
 from mix2fld.base.errors import InputError
-from mix2fld.codecs.codec import Encoded, Floats, Restored, Size, UpdateCodec, estimated_norm
+from mix2fld.codecs.codec import (
+    Encoded,
+    Floats,
+    Restored,
+    Rngs,
+    Size,
+    UpdateCodec,
+    estimated_norm,
+)
 from mix2fld.codecs.rotated_plan import most_bits
 from mix2fld.codecs.rotated_update import Codes, RotatedUpdate
 from mix2fld.types import Dimensions, Group
@@ -65,27 +74,50 @@ class SplitUpdate:
     def compress(
         self, update: Floats, rng: np.random.Generator, bit_budget: int | None
     ) -> SplitCodes:
+        (codes,) = self.compress_rows(update[None], [rng], [bit_budget])
+        return codes
+
+    def compress_rows(
+        self, updates: Floats, rngs: Rngs, bit_budgets: Sequence[int | None]
+    ) -> list[SplitCodes]:
         """Each part by itself, with its own rotation."""
-        codecs = self._codecs(self.whole.bits_for(bit_budget, len(update)))
-        last, rest = (
-            None if codec is None else codec.compress(update[part.own], new, None)
-            for codec, part, new in zip(codecs, self._parts, rng.spawn(2), strict=True)
-        )
-        return last, rest
+        size = updates.shape[1]
+        codecs = [self._codecs(self.whole.bits_for(own, size)) for own in bit_budgets]
+        spawned = [rng.spawn(2) for rng in rngs]
+
+        def of_part(number: int) -> dict[int, Codes]:
+            part, own = self._parts[number], [both[number] for both in codecs]
+            bits = {n: each.bits_for(None, part.dims.num_weights)
+                    for n, each in enumerate(own) if each is not None}  # fmt: skip
+            new, rows = [spawned[n][number] for n in bits], updates[list(bits)][:, part.own]
+            return dict(zip(bits, self.whole.in_bits(list(bits.values()), rows, new), strict=True))
+
+        last, rest = of_part(0), of_part(1)
+        return [(last.get(n), rest.get(n)) for n in range(len(updates))]
 
     def restore(self, codes: SplitCodes, rng: np.random.Generator, size: int) -> Restored:
+        (restored,) = self.restore_rows([codes], [rng], size)
+        return restored
+
+    def restore_rows(self, codes: Sequence[SplitCodes], rngs: Rngs, size: int) -> list[Restored]:
         """Zero where nothing was sent."""
-        update, captured, groups = np.zeros(size, np.float32), 0.0, []
-        for part, code, new in zip(self._parts, codes, rng.spawn(2), strict=True):
+        updates = np.zeros((len(codes), size), np.float32)
+        captured, groups = [0.0] * len(codes), [list[Group]() for _ in codes]
+        spawned = [rng.spawn(2) for rng in rngs]
+        for number, part in enumerate(self._parts):
             weights = part.dims.num_weights
-            norm = 0.0
-            if code is not None:
-                found = self.whole.restore(code, new, weights)
-                update[part.own] = found.update
-                captured += found.captured * weights / size
-                norm = estimated_norm(found.update, found.captured)
-            groups.append(Group(part.arrays, norm))
-        return Restored(update, captured, tuple(groups))
+            sent = {n: own for n, both in enumerate(codes) if (own := both[number]) is not None}
+            new = [spawned[n][number] for n in sent]
+            made = self.whole.restore_rows(list(sent.values()), new, weights)
+            found = dict(zip(sent, made, strict=True))
+            for n, own in found.items():
+                updates[n, part.own] = own.update
+                captured[n] += own.captured * weights / size
+            for n, own_groups in enumerate(groups):
+                norm = estimated_norm(found[n].update, found[n].captured) if n in found else 0.0
+                own_groups.append(Group(part.arrays, norm))
+        each = zip(updates, captured, groups, strict=True)
+        return [Restored(update, kept, tuple(own)) for update, kept, own in each]
 
     def encode(self, value: SplitCodes, dims: Dimensions) -> Encoded:
         """The bits of the last layer and those of the rest, without a gap."""

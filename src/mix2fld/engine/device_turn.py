@@ -5,7 +5,7 @@ local phase it does not know yet whether its upload arrives: what changes if it 
 ``pending`` until ``settle``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -92,39 +92,71 @@ def _logit_offset(wire: Wire, learning: Learning, rows: Rows) -> NDArray[np.floa
     return logit_offset(wire.training, prior, len(labels))
 
 
+class TrainedDevice(NamedTuple):
+    """A device at the end of its local phase."""
+
+    state: State
+    """As it was before."""
+    local: Local
+    rows: Rows
+    turn: Turn
+
+
 def prepare_upload(
     wire: Wire, state: State, local: Local, rows: Rows, turn: Turn, lost_seeds: str
 ) -> tuple[Message, State]:
     """What the device sends, if anything in this round, and the device after its local phase."""
-    after, samples = _with_weights(state, local.weights), len(rows.own)
-    if not wire.uploads_in(turn.round_number):
-        return Message(turn.device, turn.round_number, Encoded(b"", 0), None, samples), after
-    local = local._replace(weights=wire.shared(local.weights))
-    state = _as_sent(wire, state)
-    device = Device(
-        state,
-        turn,
-        rows.read,
-        partial(wire.replayed_samples, state),
-        wire.rate_in(turn.round_number),
-        wire.protocol.learning.config.learning.local_steps,
-    )
-    body = wire.encode_body(device, local)
+    (prepared,) = prepare_uploads(wire, [TrainedDevice(state, local, rows, turn)], lost_seeds)
+    return prepared
+
+
+def prepare_uploads(
+    wire: Wire, trained: Sequence[TrainedDevice], lost_seeds: str
+) -> list[tuple[Message, State]]:
+    """The same of each of several devices, all in the same round."""
+    if not trained or not wire.uploads_in(trained[0].turn.round_number):
+        nothing = Encoded(b"", 0)
+        return [
+            (_message(own, nothing), _with_weights(own.state, own.local.weights)) for own in trained
+        ]
+    devices = [_device(wire, own) for own in trained]
+    local = [own.local._replace(weights=wire.shared(own.local.weights)) for own in trained]
+    bodies = wire.encode_bodies(devices, local)
+    each = zip(trained, devices, local, bodies, strict=True)
+    return [_prepared(wire, *own, lost_seeds) for own in each]
+
+
+def _device(wire: Wire, trained: TrainedDevice) -> Device:
+    """A device as its protocol sees it: without the weights that stay on it."""
+    state, rate = _as_sent(wire, trained.state), wire.rate_in(trained.turn.round_number)
+    replayed = partial(wire.replayed_samples, state)
+    steps = wire.protocol.learning.config.learning.local_steps
+    return Device(state, trained.turn, trained.rows.read, replayed, rate, steps)
+
+
+def _message(trained: TrainedDevice, body: Encoded, once: Encoded | None = None) -> Message:
+    turn = trained.turn
+    return Message(turn.device, turn.round_number, body, once, len(trained.rows.own))
+
+
+def _prepared(
+    wire: Wire, trained: TrainedDevice, device: Device, local: Local, body: Encoded, lost_seeds: str
+) -> tuple[Message, State]:
+    after, once = _with_weights(trained.state, trained.local.weights), None
 
     def read() -> Any:
-        return wire.decode_body(body.data, turn)
+        return wire.decode_body(body.data, trained.turn)
 
-    pending = wire.protocol.on_acknowledged(state, local, read)
-    once = None
-    if state.get(SEEDS_DUE):
-        made = wire.make_once(turn.device, *rows.read())
+    pending = wire.protocol.on_acknowledged(device.state, local, read)
+    if trained.state.get(SEEDS_DUE):
+        made = wire.make_once(trained.turn.device, *trained.rows.read())
         once = None if made is None else wire.encode_once(made)
         pending[SEEDS_DUE] = SENT
         if lost_seeds == "drop":  # decision 11
             after[SEEDS_DUE] = SENT
     if pending:
         after[PENDING] = pending
-    return Message(turn.device, turn.round_number, body, once, samples), after
+    return _message(trained, body, once), after
 
 
 def _with_weights(state: State, weights: Tensors) -> State:

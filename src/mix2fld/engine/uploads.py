@@ -1,5 +1,6 @@
 """The uploads of a round: what is sent, what arrives, and what the server reads of it."""
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -67,13 +68,18 @@ def collect_uploads(
     needed = config.min_uploads if any(f.bits for f in air.flights.values()) else 0
 
     def enough() -> bool:
-        for device in [d for d in air.ended if d not in opened]:
-            if policy.uses_late and len(inbox) >= policy.enough(asked):
+        waiting, wanted = [d for d in air.ended if d not in opened], policy.enough(asked)
+        while waiting:
+            lacking = wanted - len(inbox) if policy.uses_late else math.inf
+            if lacking <= 0:
                 break
-            opened.add(device)
-            upload = _open(scenario, fleet, device, air.ended[device], air.number)
-            if upload is not None and (weight := policy.weight(upload.staleness)):
-                inbox[device] = upload._replace(weight=weight)
+            now = len(waiting) if lacking == math.inf else math.ceil(lacking)
+            some, waiting = waiting[:now], waiting[now:]
+            opened.update(some)
+            flights = {device: air.ended[device] for device in some}
+            for device, upload in _open(scenario, fleet, flights, air.number).items():
+                if weight := policy.weight(upload.staleness):
+                    inbox[device] = upload._replace(weight=weight)
         nobody = not air.awaited and (bool(air.ended) or bool(asked))
         return nobody or len(inbox) >= max(1, policy.enough(asked))
 
@@ -141,16 +147,19 @@ def _added(scenario: Scenario, opened: dict[int, Upload], number: int) -> dict[i
 
 
 def _open(
-    scenario: Scenario, fleet: Fleet, device: int, flight: Flight, number: int
-) -> Upload | None:
-    """What the server reads of an upload that arrived, from the bytes that were sent."""
-    if not flight.arrived or flight.message is None:
-        return None
-    turn = Turn(scenario.learning.seed, flight.number, device)
-    try:
-        upload = scenario.wire.decode_upload(flight.message, turn)
-        check_upload(scenario.wire.protocol, upload, scenario.learning.dims.samples)
-    except PayloadError as error:
-        fleet.refuse(device, number, str(error))
-        return None
-    return upload._replace(staleness=number - flight.number)
+    scenario: Scenario, fleet: Fleet, flights: Mapping[int, Flight], number: int
+) -> dict[int, Upload]:
+    """What the server reads of uploads that arrived, from the bytes that were sent."""
+    sent = {d: own.message for d, own in flights.items() if own.arrived and own.message is not None}
+    turns = [Turn(scenario.learning.seed, flights[d].number, d) for d in sent]
+    read, found = scenario.wire.decode_uploads(list(sent.values()), turns), dict[int, Upload]()
+    for device, upload in zip(sent, read, strict=True):
+        try:
+            if isinstance(upload, PayloadError):
+                raise upload
+            check_upload(scenario.wire.protocol, upload, scenario.learning.dims.samples)
+        except PayloadError as error:
+            fleet.refuse(device, number, str(error))
+            continue
+        found[device] = upload._replace(staleness=number - flights[device].number)
+    return found

@@ -3,7 +3,7 @@
 Every fleet calls these, so that bits charged are bits carried wherever the devices are.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
@@ -92,7 +92,13 @@ class Wire:
 
     def encode_body(self, device: Device, local: Local) -> Encoded:
         """What a device uploads of its local phase."""
-        return self._body.encode(self.protocol.upload(device, local), self._dims)
+        (body,) = self.encode_bodies([device], [local])
+        return body
+
+    def encode_bodies(self, devices: Sequence[Device], local: Sequence[Local]) -> list[Encoded]:
+        """What each of several devices does."""
+        values = self.protocol.uploads(devices, local)
+        return [self._body.encode(value, self._dims) for value in values]
 
     def decode_body(self, data: bytes, turn: Turn) -> Any:
         """What the server makes of it."""
@@ -112,9 +118,37 @@ class Wire:
 
     def decode_upload(self, message: Message, turn: Turn) -> Upload:
         """What the server reads; raises ``PayloadError`` for what no honest device sends."""
-        self.check_bits(message)
-        value = self.decode_body(message.body.data, turn)
-        once = None if message.once is None else self.decode_once(message.once.data)
+        (upload,) = self.decode_uploads([message], [turn])
+        if isinstance(upload, PayloadError):
+            raise upload
+        return upload
+
+    def decode_uploads(
+        self, messages: Sequence[Message], turns: Sequence[Turn]
+    ) -> list[Upload | PayloadError]:
+        """What the server reads of each of several uploads, or why it refuses one."""
+        found = [self._opened(message) for message in messages]
+        fine = {n: own for n, own in enumerate(found) if isinstance(own, Upload)}
+        try:
+            codes = [own.value for own in fine.values()]
+            values = self.protocol.reads(codes, [turns[n] for n in fine])
+        except PayloadError as error:
+            if len(messages) == 1:
+                return [error]
+            pairs = zip(messages, turns, strict=True)
+            return [own for each, turn in pairs for own in self.decode_uploads([each], [turn])]
+        for (n, own), value in zip(fine.items(), values, strict=True):
+            found[n] = own._replace(value=value)
+        return found
+
+    def _opened(self, message: Message) -> Upload | PayloadError:
+        """An upload whose value is what was encoded."""
+        try:
+            self.check_bits(message)
+            value = self._body.decode(message.body.data, self._dims)
+            once = None if message.once is None else self.decode_once(message.once.data)
+        except PayloadError as error:
+            return error
         return Upload(value, message.samples, once, carried=message.body)
 
     def check_bits(self, message: Message) -> None:

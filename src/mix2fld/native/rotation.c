@@ -121,10 +121,7 @@ static int64_t largest(const float *turned, const int32_t *places, int64_t lengt
     return best;
 }
 
-/* Rotates `vector`, in units of `deviation`, and finds the largest of each group: where it is in
- * its group, and what it is. `scratch` has five numbers for each coordinate, as in `place`.
- */
-void pick(
+static void pick_one(
     const uint64_t *numbers, int64_t size, const float *vector, float deviation, int64_t groups,
     const int64_t *lengths, int32_t *scratch, int64_t *within, float *found
 ) {
@@ -139,8 +136,7 @@ void pick(
     }
 }
 
-/* The vector whose rotated coordinates are `levels` where `pick` found them, and 0 elsewhere. */
-void place(
+static void place_one(
     const uint64_t *numbers, int64_t size, int64_t groups, const int64_t *lengths, const int64_t *within,
     const float *levels, int32_t *scratch, float *vector
 ) {
@@ -151,4 +147,31 @@ void place(
     for (int64_t group = 0; group < groups; dealt += lengths[group++])
         turned[dealt[within[group]]] = levels[group];
     backward(turned, places, signs, size, vector);
+}
+
+/* Rotates each of so many rows, in units of its deviation, and finds the largest of each group: where
+ * it is in its group, and what it is. A row has four numbers of its generator. `scratch` has five
+ * numbers for each coordinate of one row, as in `place`.
+ */
+void pick(
+    int64_t rows, const uint64_t *numbers, int64_t size, const float *vectors, const float *deviations,
+    int64_t groups, const int64_t *lengths, int32_t *scratch, int64_t *within, float *found
+) {
+    for (int64_t row = 0; row < rows; row++)
+        pick_one(
+            numbers + 4 * row, size, vectors + row * size, deviations[row], groups, lengths, scratch,
+            within + row * groups, found + row * groups
+        );
+}
+
+/* The rows whose rotated coordinates are `levels` where `pick` found them, and 0 elsewhere. */
+void place(
+    int64_t rows, const uint64_t *numbers, int64_t size, int64_t groups, const int64_t *lengths,
+    const int64_t *within, const float *levels, int32_t *scratch, float *vectors
+) {
+    for (int64_t row = 0; row < rows; row++)
+        place_one(
+            numbers + 4 * row, size, groups, lengths, within + row * groups, levels + row * groups,
+            scratch, vectors + row * size
+        );
 }

@@ -88,11 +88,17 @@ class Protocol(ABC):
     """Whether a device cannot upload without the seed samples of all devices."""
 
     def __init_subclass__(cls, **given: Any) -> None:
-        """A class with a step of its own says itself whether devices can take it, too."""
+        """A class with a step of its own says itself whether devices can take it, too.
+
+        One with an upload of its own makes one after the other, unless it says how to make many.
+        """
         super().__init_subclass__(**given)
         if "step" in vars(cls) and "downlinks" not in vars(cls):
             others = (each for each in cls.downlinks if each not in ("weights", "relay"))
             cls.downlinks = ("weights", *others)
+        for own, together in (("upload", "uploads"), ("read", "reads")):
+            if own in vars(cls) and together not in vars(cls):
+                setattr(cls, together, getattr(Protocol, together))
 
     def bound(self, sizes: Sizes) -> Self:
         """This protocol in a run, with the parameters that are settings there."""
@@ -177,6 +183,10 @@ class Protocol(ABC):
     def upload(self, device: Device, local: Local) -> Any:
         """What ``upload_codec`` carries."""
 
+    def uploads(self, devices: Sequence[Device], local: Sequence[Local]) -> list[Any]:
+        """What it carries of each of several devices."""
+        return [self.upload(device, own) for device, own in zip(devices, local, strict=True)]
+
     def on_acknowledged(self, state: State, local: Local, read: Callable[[], Any]) -> State:
         """The entries that change if the upload is delivered; ``read()`` is what arrives."""
         return {}
@@ -206,6 +216,10 @@ class Protocol(ABC):
     def read(self, value: Any, turn: Turn) -> Any:
         """What the server takes a decoded upload for."""
         return value
+
+    def reads(self, values: Sequence[Any], turns: Sequence[Turn]) -> list[Any]:
+        """The same of several uploads."""
+        return [self.read(value, turn) for value, turn in zip(values, turns, strict=True)]
 
     @property
     @abstractmethod

@@ -133,13 +133,15 @@ class GlobalVersions:
         if step.codes is not None:
             return plus(base, self._decoded(step.codes, step.round_number))
         learning = self.inner.learning
-        inbox = {}
-        for device, own in step.uploads.items():
-            value = self.inner.upload_codec.decode(own.body.data, self.inner.dims)
-            turn = Turn(learning.seed, step.round_number - own.staleness, device)
-            read = self.inner.read(value, turn)
-            inbox[device] = Upload(read, own.samples, staleness=own.staleness)
-        after, _ = self.inner.step(ServerState(weights=begun), inbox, step.round_number)
+        number, uploads = step.round_number, step.uploads.values()
+        decode, dims = self.inner.upload_codec.decode, self.inner.dims
+        turns = [Turn(learning.seed, number - own.staleness, d) for d, own in step.uploads.items()]
+        read = self.inner.reads([decode(own.body.data, dims) for own in uploads], turns)
+        inbox = {
+            device: Upload(value, own.samples, staleness=own.staleness)
+            for (device, own), value in zip(step.uploads.items(), read, strict=True)
+        }
+        after, _ = self.inner.step(ServerState(weights=begun), inbox, number)
         assert after.weights is not None
         return after.weights
 
@@ -216,10 +218,11 @@ class GlobalVersions:
         whole, codec, dims = self.download(server), self.download_codec, self.inner.dims
         has = self._versions(server)[list(audience)]
         first = whole.version - len(self._memory(server)["kept"])
-        choices = [whole]
         begins = sorted({int(version) for version in has if version >= first})
-        choices += [self._steps_since(server, version) for version in begins]
-        bits = [codec.encode(choice, dims).bits for choice in choices]
+        longest = self._steps_since(server, begins[0]) if begins else whole
+        left_out = [version - begins[0] for version in begins]
+        choices = [whole, *(longest._replace(steps=longest.steps[n:]) for n in left_out)]
+        bits = [codec.state_bits(choice, dims) for choice in choices]
         serves = [int(np.sum(has >= (ANY if c.weights is not None else c.since))) for c in choices]
         order = sorted(range(len(choices)), key=lambda n: (-serves[n], bits[n]))
         likely = [n for n in order if arrives(bits[n])]

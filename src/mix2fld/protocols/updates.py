@@ -9,10 +9,10 @@ before the server heard of it, waits as ``residual``.
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +23,14 @@ from mix2fld.base.errors import InputError
 from mix2fld.base.streams import stream
 from mix2fld.codecs import (
     LargestEntries,
+    Restored,
     RotatedUpdate,
     SparseTernary,
     UpdateCodec,
+    compress_rows,
     estimated_norm,
     flatten_tensors,
+    restore_rows,
     unflatten_tensors,
     with_last_layer_apart,
 )
@@ -61,7 +64,10 @@ from mix2fld.types import Group, Local, ServerState, State, Tensors, Update, Upl
 if TYPE_CHECKING:
     from mix2fld.config.settings import Config
 
+Item = TypeVar("Item")
 MOST_BITS_PER_WEIGHT = 32
+WEIGHTS_AT_ONCE = 1 << 24
+"""In rows of updates that are coded together."""
 adjusted = Training(
     logit_adjustment=2.0, scarce_adjustment=1.0, rate_factors=(2.0, 0.5), device_model="mean"
 )
@@ -100,15 +106,42 @@ class Updates(DownloadsWeights):
         return {"base": weights, **(due if self.feedback else {})}
 
     def upload(self, device: Device, local: Local) -> Any:
-        update = flatten_tensors(wanted(device.state, local.weights), self.dims)
-        return self.compress(update, device.turn)
+        (codes,) = Updates.uploads(self, [device], [local])
+        return codes
 
-    def compress(self, update: NDArray[np.float32], turn: Turn) -> Any:
-        """The codes of an update, with this upload's random choices and bits."""
-        return self.upload_codec.compress(update, _codec_stream(turn), turn.bit_budget)
+    def uploads(self, devices: Sequence[Device], local: Sequence[Local]) -> list[Any]:
+        """The codes of updates, each with its own random choices and bits."""
+        pairs, codes = list(zip(devices, local, strict=True)), list[Any]()
+        for some in batched(pairs, self.dims.num_weights):
+            rows = np.stack([self.update_of(device, own) for device, own in some])
+            turns = [device.turn for device, _ in some]
+            choices = [self.choices(turn) for turn in turns]
+            budgets = [turn.bit_budget for turn in turns]
+            codes += compress_rows(self.upload_codec, rows, choices, budgets)
+        return codes
+
+    def update_of(self, device: Device, local: Local) -> NDArray[np.float32]:
+        """What a device has to say, in one row [N_mod]."""
+        return flatten_tensors(wanted(device.state, local.weights), self.dims)
+
+    def choices(self, turn: Turn) -> np.random.Generator:
+        """What both ends draw an upload's random choices from."""
+        return stream(turn.seed, "update", turn.round_number, turn.device)
 
     def read(self, value: Any, turn: Turn) -> Update:
-        found = self.upload_codec.restore(value, _codec_stream(turn), self.dims.num_weights)
+        (update,) = Updates.reads(self, [value], [turn])
+        return update
+
+    def reads(self, values: Sequence[Any], turns: Sequence[Turn]) -> list[Update]:
+        """The updates that codes stand for."""
+        pairs, size, found = list(zip(values, turns, strict=True)), self.dims.num_weights, []
+        for some in batched(pairs, size):
+            choices = [self.choices(turn) for _, turn in some]
+            restored = restore_rows(self.upload_codec, [own for own, _ in some], choices, size)
+            found += [self._as_update(own) for own in restored]
+        return found
+
+    def _as_update(self, found: Restored) -> Update:
         tensors = unflatten_tensors(found.update, self.dims)
         if found.apart:
             return Update(tensors, found.captured, found.apart)
@@ -297,19 +330,18 @@ class Noisy(Updates):
         """With the key of its noise, which a deployment draws."""
         return {**super().start(weights), NOISE_KEY: NO_KEY}
 
-    def upload(self, device: Device, local: Local) -> Any:
-        """The codes of the clipped update with noise."""
-        update = flatten_tensors(wanted(device.state, local.weights), self.dims).astype(np.float64)
+    def update_of(self, device: Device, local: Local) -> NDArray[np.float32]:
+        """The clipped update with noise."""
+        update = super().update_of(device, local).astype(np.float64)
         update *= min(1.0, self.update_clip / max(float(np.linalg.norm(update)), 1e-12))
         rng = noise_stream(device.turn, device.state[NOISE_KEY], device.turn.round_number)
-        noisy = (update + self.deviation * rng.normal(size=update.shape)).astype(np.float32)
-        return self.compress(noisy, device.turn)
+        return (update + self.deviation * rng.normal(size=update.shape)).astype(np.float32)
 
-    def read(self, value: Any, turn: Turn) -> Update:
+    def _as_update(self, found: Restored) -> Update:
         """The noisy update; the one behind it is no longer than the clip, so no step need be."""
-        found = super().read(value, turn)
-        groups = [one._replace(norm=min(one.norm, self.update_clip)) for one in found.groups]
-        return found._replace(groups=tuple(groups))
+        update = super()._as_update(found)
+        groups = [one._replace(norm=min(one.norm, self.update_clip)) for one in update.groups]
+        return update._replace(groups=tuple(groups))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -331,9 +363,11 @@ class DPMurmur(Noisy, Murmur):
     training: Training = adjusted
 
 
-def _codec_stream(turn: Turn) -> np.random.Generator:
-    """What both ends draw an upload's random choices from."""
-    return stream(turn.seed, "update", turn.round_number, turn.device)
+def batched(items: Sequence[Item], weights: int) -> Iterator[Sequence[Item]]:
+    """So many at a time that their rows of weights do not fill the memory."""
+    size = max(1, WEIGHTS_AT_ONCE // max(weights, 1))
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
 
 
 def wanted(state: State, weights: Tensors) -> Tensors:

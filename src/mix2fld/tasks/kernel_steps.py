@@ -1,21 +1,17 @@
 """Steps by machine code alone, without JAX: threads share out the learners."""
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError
-from mix2fld.native.processor import usable_cores
+from mix2fld.native.threads import in_threads
 from mix2fld.tasks.losses import Loss
 from mix2fld.tasks.stepper import Draws, Learned, Start, Watch
 from mix2fld.types import Inputs, Kernel, Phase, Samples, StepRule, Tensors
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 
 class KernelStepper:
@@ -47,7 +43,7 @@ class KernelStepper:
                     snapshots.append((end, tuple(np.array(tensor) for tensor in phase.weights)))
             return phase
 
-        return Learned(_in_threads(one, range(len(starts))), snapshots)
+        return Learned(in_threads(one, range(len(starts))), snapshots)
 
     def train_one(self, loss: Loss, samples: Samples, start: Start, draws: Draws) -> Tensors:
         """One learner, in this thread."""
@@ -62,7 +58,7 @@ class KernelStepper:
 
     def count_correct(self, tests: Any, models: Sequence[Tensors]) -> list[int]:
         """One model a thread."""
-        return _in_threads(lambda model: self._kernel.count_correct(model, *tests), models)
+        return in_threads(lambda model: self._kernel.count_correct(model, *tests), models)
 
     def _steps(
         self, loss: Loss, sets: tuple[Samples, ...], phase: Phase, start: Start, draws: Draws
@@ -94,21 +90,3 @@ def _begin(start: Start) -> Phase:
 def _contiguous(samples: Samples) -> Samples:
     inputs: Any = np.ascontiguousarray(samples.inputs)
     return Samples(inputs, np.ascontiguousarray(samples.targets))
-
-
-def _in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    """The result for each item; a thread for each core takes the next one that nobody has."""
-    results: dict[int, Result] = {}
-    waiting = iter(range(len(items)))
-
-    def work() -> None:
-        for place in waiting:
-            results[place] = function(items[place])
-
-    with ThreadPoolExecutor(usable_cores()) as threads:
-        try:
-            for worker in [threads.submit(work) for _ in range(usable_cores())]:
-                worker.result()
-        finally:
-            list(waiting)  # if one failed, the others take no more
-    return [results[place] for place in range(len(items))]

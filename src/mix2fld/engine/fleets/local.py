@@ -15,7 +15,14 @@ from mix2fld.engine.checks import (
     global_refused,
     without_diverged,
 )
-from mix2fld.engine.device_turn import Rows, prepare_upload, receive, settle, start_device
+from mix2fld.engine.device_turn import (
+    Rows,
+    TrainedDevice,
+    prepare_uploads,
+    receive,
+    settle,
+    start_device,
+)
 from mix2fld.engine.fleet_interface import Delivered, Order, Outcome, Scores, Trained
 from mix2fld.engine.fleets.device_states import DeviceStates, StatesInMemory
 from mix2fld.engine.fleets.false_labels import add_false_labels
@@ -148,12 +155,13 @@ class LocalFleet:
         else:  # a device that diverges refuses, as it does in a deployment
             local = without_diverged(local)
 
-        after, messages = {}, {}
-        for device, learned in local.items():
-            messages[device], after[device] = prepare_upload(
-                wire, before[device], learned, learners[device].rows, learners[device].turn,
-                config.seeding.lost_seeds,
-            )  # fmt: skip
+        ended = [
+            TrainedDevice(before[d], own, learners[d].rows, learners[d].turn)
+            for d, own in local.items()
+        ]
+        prepared = prepare_uploads(wire, ended, config.seeding.lost_seeds)
+        messages = {d: message for d, (message, _) in zip(local, prepared, strict=True)}
+        after = {d: state for d, (_, state) in zip(local, prepared, strict=True)}
         used = {d: result.in_use(wire, d) for d in local if d in order.evaluated}
         watched = order.reference in local
         snapshots = result.snapshots_in_use(wire, order.reference) if watched else []
