@@ -110,9 +110,9 @@ class SplitUpdate:
             new = [spawned[n][number] for n in sent]
             made = self.whole.restore_rows(list(sent.values()), new, weights)
             found = dict(zip(sent, made, strict=True))
-            for n, own in found.items():
-                updates[n, part.own] = own.update
-                captured[n] += own.captured * weights / size
+            for n, restored in found.items():
+                updates[n, part.own] = restored.update
+                captured[n] += restored.captured * weights / size
             for n, own_groups in enumerate(groups):
                 norm = estimated_norm(found[n].update, found[n].captured) if n in found else 0.0
                 own_groups.append(Group(part.arrays, norm))
