@@ -5,7 +5,7 @@ N samples in one mix, K steps, B batch, H x W x C image; ... is a sample of any 
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, Self
@@ -104,6 +104,8 @@ class Model:
     torch: TorchModule | None = None
     kernel_on_request: bool = False
     """Whether the kernel is used only by a config that asks for native code."""
+    merged: Callable[[Mapping[str, NDArray[Any]]], dict[str, NDArray[Any]]] | None = None
+    """Of adapters in JAX: all weights by the names that they have without them."""
 
 
 class Seeds(NamedTuple):

@@ -73,7 +73,10 @@ def test_a_guarantee_is_that_of_the_parameters() -> None:
         ("murmur:bits=x", "update_bits = 'x': must be auto, or 20 bits or more"),
         ("murmur:bits", "must be name=value"),
         ("murmur:bits=30,bits=40", "each name once"),
-        ("murmr:bits=30", "no such protocol; did you mean 'murmur'"),
+        (
+            "murmr:bits=30",
+            "neither a known protocol nor package.module:NAME; did you mean 'murmur'",
+        ),
     ],
 )
 def test_what_is_misspelled_is_named(spelled: str, words: str) -> None:

@@ -5,15 +5,17 @@ import json
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load_file
 from torch import nn
 
 from mix2fld import load_model, run
 from mix2fld.base.errors import InputError
+from mix2fld.cli import main
 from mix2fld.models import from_equinox, from_flax, from_torch, make_model, weight_names
-from mix2fld.models.torch_trained import merged, save_adapters
+from mix2fld.models.torch_network import SAME_FOR_ALL, made_with
 from mix2fld.models.trained import only_trained
 from mix2fld.types import Model
-from toys import LABELS, toy_config, toy_dataset
+from toys import LABELS, save_dataset, toy_config, toy_dataset
 
 SHAPE = toy_dataset().sample_shape
 DEVICES = toy_config().data.devices
@@ -63,25 +65,92 @@ def test_all_of_a_module_with_batch_statistics_is_still_refused():
         trained(from_torch(with_norms), "all")
 
 
-def test_adapters_are_files_of_peft_and_merge_into_the_module(tmp_path):
+def fed_to_torch(inputs):
+    return torch.from_numpy(inputs.astype(np.float32) / 255).movedim(-1, 1)
+
+
+def test_adapters_are_merged_into_the_names_of_the_module(tmp_path):
     result = trained(from_torch(with_norms), "lora:2", local_steps=200)
     assert np.abs(result.weights["1.lora_B.weight"]).max() > 0
-    save_adapters(result.weights, tmp_path / "adapters")
+    module = with_norms()
+    module.load_state_dict(result.model.state_dict())
+    result.model.save(tmp_path / "m.pt")
+    module.load_state_dict(torch.load(tmp_path / "m.pt", weights_only=True))
+    inputs = toy_dataset().test_inputs[:20]
+    with torch.no_grad():
+        found = module.eval()(fed_to_torch(inputs)).numpy()
+    np.testing.assert_allclose(found, result.model.outputs(inputs), atol=1e-4)
+    result.model.save(tmp_path / "m.safetensors")
+    assert set(load_file(tmp_path / "m.safetensors")) == set(dict(module.named_parameters()))
+    again = load_model(tmp_path / "m.safetensors", model=from_torch(with_norms))
+    np.testing.assert_allclose(again.outputs(inputs), result.model.outputs(inputs), atol=1e-4)
+
+
+def test_adapters_are_files_of_peft(tmp_path):
+    result = trained(from_torch(with_norms), "lora:2", local_steps=200)
+    result.model.save_adapters(tmp_path / "adapters")
     config = json.loads((tmp_path / "adapters" / "adapter_config.json").read_text())
     assert (config["peft_type"], config["r"], config["lora_alpha"]) == ("LORA", 2, 2)
     assert (config["target_modules"], config["modules_to_save"]) == (["1"], ["4"])
-    whole = result.model.state_dict()
-    base = {name.replace(".base_layer", ""): value for name, value in whole.items()}
-    base = {name: value for name, value in base.items() if ".lora_" not in name}
-    module = with_norms()
-    module.load_state_dict(merged(result.weights, base))
+    with pytest.raises(InputError, match="holds no adapters"):
+        trained(from_torch(with_norms), "head").model.save_adapters(tmp_path)
+
+
+def test_peft_reads_adapters(tmp_path):
+    peft = pytest.importorskip("peft")
+    model = from_torch(with_norms)
+    result = trained(model, "lora:2", local_steps=200)
+    result.model.save_adapters(tmp_path / "adapters")
+    base = made_with(SAME_FOR_ALL, with_norms)
+    found = peft.PeftModel.from_pretrained(base, tmp_path / "adapters").eval()
     inputs = toy_dataset().test_inputs[:20]
-    fed = torch.from_numpy(inputs.astype(np.float32) / 255).movedim(-1, 1)
     with torch.no_grad():
-        found = module.eval()(fed).numpy()
-    np.testing.assert_allclose(found, result.model.outputs(inputs), atol=1e-4)
-    with pytest.raises(InputError, match="hold no adapters"):
-        save_adapters({"a": np.zeros(3, np.float32)}, tmp_path)
+        outputs = found(fed_to_torch(inputs)).numpy()
+    np.testing.assert_allclose(outputs, result.model.outputs(inputs), atol=1e-4)
+
+
+@pytest.mark.parametrize("flag", ["model", "adapters"])
+def test_adapters_from_the_command_line(tmp_path, capsys, monkeypatch, flag):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own_net.py").write_text(OWN_NET)
+    save_dataset(tmp_path / "toy.npz", toy_dataset())
+    config = toy_config(
+        protocol="fl", model="own_net:net", trained="lora:2", dataset=str(tmp_path / "toy.npz")
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    run(config, tmp_path / "runs")
+    folder = str(tmp_path / "runs" / "fl-s0")
+    if flag == "model":
+        main(["export", folder, "--to", "model", "-o", "m.pt"])
+        assert {"1.weight", "3.weight"} <= set(torch.load("m.pt", weights_only=True))
+    else:
+        main(["export", folder, "--to", "adapters", "-o", "adapters"])
+        assert "1.lora_A.weight" in " ".join(load_file("adapters/adapter_model.safetensors"))
+    assert f"the {flag} of fl-s0 " in capsys.readouterr().out
+
+
+OWN_NET = f"""
+from torch import nn
+from mix2fld.models import from_torch
+
+def make():
+    layers = nn.Flatten(), nn.Linear({SIZE}, 8), nn.ReLU(), nn.Linear(8, {LABELS})
+    return nn.Sequential(*layers)
+
+def net(sample_shape, num_labels):
+    return from_torch(make, "net")
+"""
+
+
+def test_adapters_of_the_packages_networks_are_merged(tmp_path):
+    config = toy_config(protocol="fl", model="mlp", trained="lora:2", local_steps=50)
+    data = toy_dataset()
+    (result,) = run(config, dataset=data)
+    result.model.save(tmp_path / "m.safetensors")
+    named = load_file(tmp_path / "m.safetensors")
+    assert set(named) == set(weight_names(make_model("mlp", SHAPE, LABELS)))
+    again = load_model(tmp_path / "m.safetensors")
+    np.testing.assert_allclose(again.outputs(data), result.model.outputs(data), atol=1e-4)
 
 
 def flax_model():

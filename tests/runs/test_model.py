@@ -17,7 +17,16 @@ from mix2fld.cli import main
 from mix2fld.models import from_equinox, from_flax, from_torch
 from mix2fld.types import Dataset
 from toy_networks import small_onnx
-from toys import LABELS, SIDE, save_dataset, toy_config, toy_dataset, toy_grid, toy_signals
+from toys import (
+    LABELS,
+    SIDE,
+    save_dataset,
+    toy_config,
+    toy_dataset,
+    toy_grid,
+    toy_numbers,
+    toy_signals,
+)
 
 
 def table(rows: int = 300) -> dict[str, Any]:
@@ -289,6 +298,8 @@ def test_measured_and_standardised_samples_are_told_apart() -> None:
         (("runs/fl-s0", "new.csv"), "has no column 'celsius'"),
         (("runs/fl-s0", "new.csv", "--device", "77"), "device = 77: must be from 0"),
         (("new.csv", "new.csv"), "is no model file of mix2fld"),
+        (("runs/fl-s0", "empty.npz"), "data = empty.npz: must hold inputs; it holds other"),
+        (("runs", "new.csv"), "run = runs: holds 2 runs, name one: fd-s0, fl-s0"),
     ],
 )
 def test_what_cannot_be_predicted_is_said(
@@ -300,12 +311,38 @@ def test_what_cannot_be_predicted_is_said(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     data = write_csv(tmp_path / "machines.csv", table(120))
-    run(toy_grid(protocols=("fl",), dataset=str(data), samples_per_device=15), Path("runs"))
+    run(toy_grid(protocols=("fl", "fd"), dataset=str(data), samples_per_device=15), Path("runs"))
     write_csv(tmp_path / "new.csv", {"vibration": [1.0]})
+    np.savez(tmp_path / "empty.npz", other=np.zeros(3))
     with pytest.raises(SystemExit) as stopped:
         main(["predict", *arguments])
     assert stopped.value.code == 2
     assert words in capsys.readouterr().err
+
+
+def test_a_model_is_printed_in_a_line(tmp_path: Path) -> None:
+    (result,) = run(toy_config(protocol="fl", model="linear"), tmp_path, dataset=toy_dataset())
+    said = repr(result.model)
+    assert "array" not in said
+    assert said.startswith("TrainedModel(linear, ")
+    assert said.endswith("run fl-s0)")
+    assert repr(load_model(tmp_path)) == said  # the only run in the folder
+
+
+def test_predicted_numbers_and_probabilities_have_sensible_digits(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    numbers = toy_numbers()
+    save_dataset(tmp_path / "numbers.npz", numbers)
+    config = toy_config(protocol="fl", model="linear", dataset=str(tmp_path / "numbers.npz"))
+    run(config, tmp_path / "runs")
+    np.savez(tmp_path / "new.npz", inputs=numbers.test_inputs[:5])
+    main(["predict", str(tmp_path / "runs"), str(tmp_path / "new.npz")])
+    _, *rows = capsys.readouterr().out.split()
+    assert len(rows) == 5
+    for row in rows:
+        digits = row.split(",")[1].lstrip("-").replace(".", "").split("e")[0].lstrip("0")
+        assert len(digits) <= 6
 
 
 def test_a_model_of_signals_is_read_from_its_file(tmp_path: Path) -> None:

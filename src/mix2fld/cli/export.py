@@ -14,30 +14,32 @@ from mix2fld.cli.options import Output
 class ExportCommand:
     """Write runs as one table for other programs, CSV or Parquet; or the trained model of one run.
 
-    A model is written as the file's ending says: .safetensors, .pt (a PyTorch state_dict) or .onnx.
+      A model is written as the file's ending says: .safetensors, .pt (a state_dict) or .onnx.
 
-    Examples:
-      mix2fld export runs/head-to-head > rounds.csv
-      mix2fld export runs/head-to-head/mix2fld-s0 --to model -o model.onnx
-      mix2fld export runs --to parquet --rows devices -o devices.parquet
+      Examples:
+        mix2fld export runs/head-to-head > rounds.csv
+        mix2fld export runs/head-to-head/mix2fld-s0 --to model -o model.onnx
+        mix2fld export runs/tuned/murmur-s0 --to adapters -o adapters
+    mix2fld export runs --to parquet --rows devices -o devices.parquet
     """
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
     """Run folders, or folders of runs; finished or in progress."""
-    to: Literal["csv", "parquet", "model"] = "csv"
-    """Format of the table; or model: the trained model of the server, or of one device."""
+    to: Literal["csv", "parquet", "model", "adapters"] = "csv"
+    """Format of the table; or model: the trained model of the server, or of one device, adapters
+    merged; or adapters: those of --trained lora:RANK, a folder that PEFT reads."""
     rows: Literal["rounds", "runs", "devices"] = "rounds"
     """What a row is: a round, a whole run, or a device in a round."""
     out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """File to write; by default CSV goes to standard output."""
     device: int | None = None
-    """Model: of this device, in place of the server's."""
+    """Model or adapters: of this device, in place of the server's."""
     trust_code: bool = False
     """Model: import a custom one that the stored settings name from the working folder."""
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
 
     def run(self) -> None:
-        if self.to == "model":
+        if self.to in ("model", "adapters"):
             self._write_model()
             return
         from mix2fld.base.files import writing
@@ -77,17 +79,23 @@ class ExportCommand:
         from mix2fld.runs.reader import require_runs
 
         if self.out is None:
-            raise InputError(
-                field="out", hint="must name the file to write, e.g. -o model.safetensors"
-            )
+            example = "model.safetensors" if self.to == "model" else "adapters"
+            raise InputError(field="out", hint=f"must name what to write, e.g. -o {example}")
         found = require_runs(self.runs or (Path(),)).runs
         if len(found) > 1:
             names = ", ".join(str(run.folder) for run in found[:3])
             raise InputError(
-                field="runs", hint=f"{len(found)} runs ({names} ...); a model is of one, name it"
+                field="runs", hint=f"{len(found)} runs ({names} ...); name the one that is wanted"
             )
         (run,) = found
-        load_model(run.folder, device=self.device).save(self.out)
-        self.output.console().print(f"the model of {run.folder.name} is in {bold(self.out)}")
-        size = self.out.stat().st_size
+        model = load_model(run.folder, device=self.device)
+        if self.to == "adapters":
+            model.save_adapters(self.out)
+            words, files = "adapters", sorted(self.out.iterdir())
+        else:
+            model.save(self.out)
+            words, files = "model", [self.out]
+        verb = "are" if self.to == "adapters" else "is"
+        self.output.console().print(f"the {words} of {run.folder.name} {verb} in {bold(self.out)}")
+        size = sum(file.stat().st_size for file in files)
         self.output.print_json({"out": self.out, "run": run.folder, "bytes": size})

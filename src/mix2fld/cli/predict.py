@@ -56,13 +56,14 @@ class PredictCommand:
         several = (
             {f"predicted {n}": own for n, own in enumerate(said.T, 1)} if said.ndim > 1 else {}
         )
-        columns.update(several or {"predicted": said})
+        computed = several or {"predicted": said}
         if model.labels:
-            columns["probability"] = model.probabilities(outputs).max(axis=1).round(4)
+            computed["probability"] = model.probabilities(outputs).max(axis=1).round(4)
+        columns.update(computed)
         text = io.StringIO()
         rows = csv.writer(text, lineterminator="\n")
         rows.writerow(columns)
-        rows.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+        rows.writerows(zip(*(_cells(c, n in computed) for n, c in columns.items()), strict=True))
         found: dict[str, Any] = {"samples": len(outputs), **self._compared(columns)}
         if self.out is None:
             print(text.getvalue(), end="")
@@ -82,7 +83,8 @@ class PredictCommand:
         """The columns to write again, and the samples."""
         import numpy as np
 
-        from mix2fld.data.npz import read_npz
+        from mix2fld.data.npz import MissingArrayError, read_npz
+        from mix2fld.data.place_errors import PlaceError
         from mix2fld.data.sources import TABLE_ENDINGS
         from mix2fld.data.tables import read_columns
 
@@ -93,7 +95,11 @@ class PredictCommand:
                 columns = read_columns(self.data)
                 return dict(columns), model.of_table(columns)
             samples = read_npz(self.data, "inputs", "test_inputs", "x_test")
-        except (Mix2fldError, OSError) as error:
+        except MissingArrayError as error:
+            raise InputError(
+                field="data", value=self.data, hint=f"must hold inputs; {error}"
+            ) from None
+        except (Mix2fldError, PlaceError, OSError) as error:
             raise InputError(field="data", value=self.data, hint=f"{error}") from None
         return {"sample": np.arange(len(samples))}, samples
 
@@ -122,3 +128,9 @@ class PredictCommand:
             "labelled": int(there.sum()),
             "accuracy": float((known == said)[there].mean()),
         }
+
+
+def _cells(column: Any, computed: bool) -> list[Any]:
+    """A column as it is written: what a model computed has as many digits as it is worth."""
+    values: list[Any] = column.tolist()
+    return [f"{x:.6g}" for x in values] if computed and column.dtype.kind == "f" else values

@@ -1,11 +1,13 @@
 """Parts of a model of JAX that are trained; the rest is a constant of its function."""
 
 import math
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from mix2fld.models.model_checks import weight_names, weight_shapes
@@ -49,19 +51,28 @@ def only_trained_jax(model: Model, trained: str) -> Model:
 
     structure = jax.tree.structure(jax.eval_shape(model.init, jax.random.key(SAME_FOR_ALL)))
 
-    def apply(weights: Weights, inputs: Array) -> Array:
-        whole: list[Any] = []
+    def whole(weights: Weights) -> dict[str, Any]:
+        found: dict[str, Any] = {}
         for name, own in zip(names, frozen(), strict=True):
             if name in chosen:
-                whole.append(weights[name])
+                found[name] = weights[name]
             elif name in low_rank:
-                whole.append(own + weights[f"{name}.lora_A"] @ weights[f"{name}.lora_B"])
+                found[name] = own + weights[f"{name}.lora_A"] @ weights[f"{name}.lora_B"]
             else:
-                whole.append(own)
-        logits: Array = model.apply(jax.tree.unflatten(structure, whole), inputs)
+                found[name] = own
+        return found
+
+    def apply(weights: Weights, inputs: Array) -> Array:
+        logits: Array = model.apply(
+            jax.tree.unflatten(structure, [*whole(weights).values()]), inputs
+        )
         return logits
 
-    return Model(model.name, init, apply)
+    def merged(weights: Mapping[str, Any]) -> dict[str, Any]:
+        found = whole({name: jnp.asarray(value) for name, value in weights.items()})
+        return {name: np.asarray(found[name]) for name in sorted(found)}  # as a tree orders names
+
+    return Model(model.name, init, apply, merged=merged if rank else None)
 
 
 def chosen_names(

@@ -1,18 +1,11 @@
 """Parts of a PyTorch module that are trained; LoRA as its users know it (PEFT's names)."""
 
-import json
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from safetensors.numpy import save
 
-from mix2fld.base.errors import InputError
-from mix2fld.base.files import write_atomic, writing
 from mix2fld.models.pytorch import from_torch
 from mix2fld.models.torch_network import SAME_FOR_ALL, made_with
 from mix2fld.models.trained import HEAD, NORMS, checked, lora_rank, matching
@@ -23,7 +16,6 @@ NORMALISATIONS = (
     torch.nn.GroupNorm,
     torch.nn.LayerNorm,
 )
-PEFT_PREFIX = "base_model.model."
 
 
 def only_trained_torch(model: Model, recipe: TorchModule, trained: str) -> Model:
@@ -126,44 +118,15 @@ def _add_low_rank(module: Any, rank: int, head: set[str], trained: str) -> None:
         setattr(module.get_submodule(parent), own, LowRank(part, rank))
 
 
-def save_adapters(weights: dict[str, NDArray[np.float32]], folder: Path | str) -> None:
-    """Write the adapters of a run with ``trained = lora:...`` as PEFT reads them.
+def without_adapters(module: Any) -> Any:
+    """The module with plain linear layers again, the products of adapters added to their weights.
 
-    ``weights`` are those by name, such as ``result.weights``. The scale of the product is 1:
-    ``lora_alpha`` is the rank.
+    Its ``state_dict`` has the names that the module has without adapters.
     """
-    pairs = sorted(name.removesuffix(".lora_A.weight") for name in weights if ".lora_A." in name)
-    if not pairs:
-        raise InputError(field="weights", hint="hold no adapters; train with trained = lora:RANK")
-    rank = len(weights[f"{pairs[0]}.lora_A.weight"])
-    rest = sorted({n.rpartition(".")[0] for n in weights if ".lora_" not in n})
-    config = {
-        "peft_type": "LORA",
-        "r": rank,
-        "lora_alpha": rank,
-        "lora_dropout": 0.0,
-        "bias": "none",
-        "target_modules": pairs,
-        "modules_to_save": rest,
-        "task_type": None,
-        "inference_mode": True,
-    }
-    named = {PEFT_PREFIX + name: np.ascontiguousarray(value) for name, value in weights.items()}
-    folder = Path(folder)
-    with writing("out", folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        write_atomic(folder / "adapter_model.safetensors", save(named))
-        write_atomic(folder / "adapter_config.json", json.dumps(config, indent=2).encode())
-
-
-def merged(weights: dict[str, NDArray[np.float32]], base: dict[str, Any]) -> dict[str, Any]:
-    """A ``state_dict`` of the module without adapters: products added, other weights replaced."""
-    found = dict(base)
-    for name, value in weights.items():
-        if name.endswith(".lora_A.weight"):
-            layer = name.removesuffix(".lora_A.weight")
-            moved = weights[f"{layer}.lora_B.weight"] @ value
-            found[f"{layer}.weight"] = found[f"{layer}.weight"] + torch.from_numpy(moved)
-        elif not name.endswith(".lora_B.weight"):
-            found[name] = torch.from_numpy(np.array(value))
-    return found
+    layers = {name: part for name, part in module.named_modules() if isinstance(part, LowRank)}
+    for name, part in layers.items():
+        with torch.no_grad():
+            part.base_layer.weight += part.lora_B.weight @ part.lora_A.weight
+        parent, _, own = name.rpartition(".")
+        setattr(module.get_submodule(parent), own, part.base_layer)
+    return module

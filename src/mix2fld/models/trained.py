@@ -7,6 +7,8 @@ from mix2fld.base.errors import InputError, some_of
 from mix2fld.types import Model
 
 ALL, HEAD, NORMS, LORA, NONE = "all", "head", "norms", "lora:", "none"
+EVERY = "*"
+"""The pattern of all names: every weight is trained, and all else stays as it is made."""
 MOST_RANK = 1024
 
 

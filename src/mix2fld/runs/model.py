@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as safetensors_bytes
 
-from mix2fld.base.errors import InputError
+from mix2fld.base.errors import InputError, some_of
 from mix2fld.base.files import write_atomic, writing
 from mix2fld.config.settings import Config
 from mix2fld.data.columns import Column, encode
@@ -20,7 +20,9 @@ from mix2fld.data.samples import as_measured, standardise
 from mix2fld.data.tables import columns_of
 from mix2fld.dataset import Dataset, SampleFormat
 from mix2fld.models.adapters import library
-from mix2fld.runs.reader import read_run
+from mix2fld.models.peft_files import save_adapters
+from mix2fld.models.trained import ALL, EVERY, lora_rank
+from mix2fld.runs.reader import find_run_folders, read_run
 from mix2fld.runs.trained import Form, NamedWeights, Trained, read_trained
 from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.learning import Learning
@@ -41,7 +43,7 @@ CLOSE = 1e-4
 """How far ONNX Runtime may be from this package, as a probability."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TrainedModel:
     """A trained model, with what is needed to use it: how samples are scaled, what labels mean."""
 
@@ -59,6 +61,14 @@ class TrainedModel:
             form[metric_of(summary["scores"]).name] = summary["scores"]["global"]
         learn = trained.learn or (lambda: _learning(trained.config, form))
         return cls(weights, form, cache(learn))
+
+    def __repr__(self) -> str:
+        size = sum(weight.size for weight in self.weights.values())
+        names = some_of(self.labels) if self.labels else "numbers"
+        return (
+            f"TrainedModel({self.form['model']}, {size:,} weights, {self.samples} to {names}; "
+            f"run {self.form['run']})"
+        )
 
     @property
     def samples(self) -> SampleFormat:
@@ -113,9 +123,11 @@ class TrainedModel:
     def state_dict(self) -> dict[str, Any]:
         """Of a PyTorch module: what ``load_state_dict`` takes, frozen parameters and buffers too.
 
-        Of other models, every weight by its name, as NumPy arrays.
+        Of other models, every weight by its name, as NumPy arrays. Adapters are merged.
         """
-        return dict(self.weights) if self._torch is None else dict(self._module().state_dict())
+        if self._torch is None:
+            return dict(self._merged() if self._has_adapters else self.weights)
+        return dict(self._module().state_dict())
 
     def save(self, path: Path | str) -> None:
         """Write it to a file: .safetensors (read by ``load_model``), .pt, or .onnx.
@@ -129,12 +141,20 @@ class TrainedModel:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomic(path, data)
 
+    def save_adapters(self, folder: Path | str) -> None:
+        """Write the adapters of a PyTorch module (``trained = lora:...``) as PEFT reads them."""
+        save_adapters(self.weights, folder)
+
     def file(self, ending: str) -> bytes:
         """The content of such a file."""
         match ending:
             case ".safetensors" | "":
-                about = json.dumps({"format": FILE_FORMAT, **self.about})
-                return bytes(safetensors_bytes(self.weights, metadata={ABOUT: about}))
+                weights, about = self.weights, self.about
+                if self._has_adapters:
+                    weights = self._merged()
+                    about = {**about, "trained": EVERY, "names": list(weights)}
+                told = json.dumps({"format": FILE_FORMAT, **about})
+                return bytes(safetensors_bytes(weights, metadata={ABOUT: told}))
             case ".pt":
                 return self._pytorch_file()
             case ".onnx":
@@ -165,7 +185,26 @@ class TrainedModel:
 
         network = TorchNetwork(self._torch)
         network.load(tuple(self.weights.values()))
-        return network.module.eval()
+        module = network.module.eval()
+        if not self._has_adapters:
+            return module
+        from mix2fld.models.torch_trained import without_adapters
+
+        return without_adapters(module)
+
+    @property
+    def _has_adapters(self) -> bool:
+        return bool(lora_rank(self.form.get("trained", ALL)))
+
+    def _merged(self) -> NamedWeights:
+        """All weights by the names that they have without adapters, products of these added."""
+        if self._torch is not None:
+            named = self._module().named_parameters()
+            return {name: np.array(value.detach().numpy()) for name, value in named}
+        model = self.learn().model
+        assert model is not None
+        assert model.merged is not None
+        return model.merged(self.weights)
 
     def _pytorch_file(self) -> bytes:
         import io
@@ -233,7 +272,8 @@ def load_model(path: Path | str, model: Any = None, device: int | None = None) -
         if device is not None:
             raise InputError(field="device", value=device, hint="a file holds one model")
         return _of_file(path, model)
-    run = read_run(path) if path.is_dir() else None
+    path = _only_run(path)
+    run = read_run(path)
     if run is None:
         raise InputError(field="run", value=path, hint="there is no such run folder or model file")
     trained = read_trained(path, run.config)
@@ -243,6 +283,17 @@ def load_model(path: Path | str, model: Any = None, device: int | None = None) -
     if device is not None:
         return TrainedModel.of(trained, trained.device_weights(device))
     return TrainedModel.of(trained, trained.server_weights(), run.summary if run.finished else None)
+
+
+def _only_run(path: Path) -> Path:
+    """The run folder, or the only one below the folder."""
+    found = find_run_folders([path])
+    if len(found) > 1 and path not in found:
+        names = some_of([str(folder.relative_to(path)) for folder in found])
+        raise InputError(
+            field="run", value=path, hint=f"holds {len(found)} runs, name one: {names}"
+        )
+    return found[0] if found and path not in found else path
 
 
 def _of_file(path: Path, model: Any) -> TrainedModel:
