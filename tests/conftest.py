@@ -14,6 +14,7 @@ import pytest
 from hypothesis import settings
 
 from mix2fld.base.folders import cache_folder
+from mix2fld.report.live import PageServer
 from mix2fld.tasks.compilation import keep_compiled_code
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -44,3 +45,22 @@ def own_file(tmp_path_factory: pytest.TempPathFactory) -> str:
     from stored_runs import save_toy_dataset
 
     return str(save_toy_dataset(tmp_path_factory.mktemp("data") / "toy.npz"))
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four protocols with two seeds each, some of their uploads lost."""
+    from stored_runs import play
+
+    folder = tmp_path_factory.mktemp("runs")
+    play(folder, protocols=("isolated", "fl", "fd", "mix2fld"), seed=(0, 1))
+    return folder / "runs"
+
+
+@pytest.fixture
+def page_server(tmp_path: Path) -> Iterator[PageServer]:
+    """The live page of a folder of runs."""
+    from stored_runs import served_page
+
+    with served_page(tmp_path / "runs") as made:
+        yield made

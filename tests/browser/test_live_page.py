@@ -1,28 +1,20 @@
 """The live page in a real browser, while runs begin, grow, end and vanish."""
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import expect
 from watched import Watched
 
 from mix2fld.report.live import PageServer
-from stored_runs import Replay, served_page
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[PageServer]:
-    with served_page(tmp_path / "runs") as made:
-        yield made
+from stored_runs import Replay
 
 
 def test_it_follows_runs_that_come_grow_and_go(
-    watched: Watched, server: PageServer, runs: Path, tmp_path: Path
+    watched: Watched, page_server: PageServer, runs: Path, tmp_path: Path
 ) -> None:
     page = watched.page
-    address = f"http://127.0.0.1:{server.server_port}/"
+    address = f"http://127.0.0.1:{page_server.server_port}/"
     page.goto(address)
     progress = page.locator("#progress")
     expect(progress).to_contain_text("Waiting for the first run")
@@ -67,10 +59,10 @@ def test_it_follows_runs_that_come_grow_and_go(
 
 
 def test_a_page_says_when_the_connection_is_lost(
-    watched: Watched, server: PageServer, runs: Path, tmp_path: Path
+    watched: Watched, page_server: PageServer, runs: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(runs / "fd-s0", tmp_path / "runs" / "fd-s0")
-    watched.page.goto(f"http://127.0.0.1:{server.server_port}/")
+    watched.page.goto(f"http://127.0.0.1:{page_server.server_port}/")
     expect(watched.page.locator("path.line")).to_have_count(1)
     watched.page.route("**/data.json", lambda route: route.abort())
     lost = watched.page.locator("#lost")

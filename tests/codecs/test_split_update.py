@@ -26,19 +26,16 @@ from mix2fld.models import from_torch
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.simulation import make_simulation
 from mix2fld.tasks.last_layer import find_last_layer
-from mix2fld.types import Dimensions, Group, Model, SampleFormat, ServerState, Update, Upload
+from mix2fld.types import Dimensions, Group, Model, ServerState, Update, Upload
+from toy_updates import LABELS, an_update, dims_of
 from toys import examples, toy_config, toy_dataset
 
-LABELS = 4
 SHAPES = ((60,), (30, 60), (LABELS,), (LABELS, 30))
 """A bias and a kernel of two layers, as a tree of them is flattened; the last has 124 weights."""
 ROUNDED_NORM = 2 ** (1 / 16) - 1
 """Norms are sent in steps of an eighth of an octave."""
+DIMS = dims_of(*SHAPES)
 LAST = np.repeat([False, False, True, True], [60, 1800, 4, 120])
-
-
-def dims_of(shapes: tuple[tuple[int, ...], ...] = SHAPES) -> Dimensions:
-    return Dimensions(shapes, LABELS, SampleFormat((8, 8, 1)), 10, 8, (8, 8, 1))
 
 
 def split(
@@ -49,16 +46,15 @@ def split(
     arrays: tuple[int, ...] = (2, 3),
 ) -> UpdateCodec:
     whole = RotatedUpdate(largest_per_group=True, bits=bits, variable_rate=variable_rate)
-    return with_last_layer_apart(whole, share, dims or dims_of(), arrays)
+    return with_last_layer_apart(whole, share, dims or DIMS, arrays)
 
 
-def an_update(seed: int = 0, size: int = len(LAST)) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    return (rng.normal(size=size) * rng.exponential(size=size)).astype(np.float32)
+def drawn(seed: int = 0, size: int = len(LAST)) -> np.ndarray:
+    return an_update(size, seed, spread=1)
 
 
 def part_bits(codec: UpdateCodec, budget: int | None = None) -> tuple[int, int]:
-    codes = codec.compress(an_update(), np.random.default_rng(0), budget)
+    codes = codec.compress(drawn(), np.random.default_rng(0), budget)
     last, rest = (0 if one is None else one.bits for one in codes)
     return last, rest
 
@@ -148,19 +144,19 @@ def test_the_last_layer_of_a_run_is_that_of_its_model(model: Model, arrays: Any)
 
 def test_a_small_share_with_nearly_all_bits_is_carried() -> None:
     """The rest cannot use all that is left: the last layer gets more than its share."""
-    codec, dims = split(40_000, 0.02), dims_of()
-    codes = codec.compress(an_update(), np.random.default_rng(0), None)
+    codec, dims = split(40_000, 0.02), DIMS
+    codes = codec.compress(drawn(), np.random.default_rng(0), None)
     again = codec.decode(codec.encode(codes, dims).data, dims)
     found = codec.restore(again, np.random.default_rng(0), len(LAST))
-    np.testing.assert_allclose(found.update, an_update(), atol=5e-3)
+    np.testing.assert_allclose(found.update, drawn(), atol=5e-3)
 
 
 def test_a_small_last_layer_gets_half_of_the_bits_and_at_most_one_for_a_weight() -> None:
-    large = dims_of(((2000, 60), (60,), (60, LABELS), (LABELS,)))
+    large = dims_of((2000, 60), (60,), (60, LABELS), (LABELS,))
     size = large.num_weights
     for bits, last in ((20, 20), (39, 39), (40, 20), (200, 100), (488, 244), (5000, 244)):
         codec = split(bits, "auto", dims=large)
-        codes = codec.compress(an_update(size=size), np.random.default_rng(0), None)
+        codes = codec.compress(drawn(size=size), np.random.default_rng(0), None)
         assert codes[0].bits == last
         assert (0 if codes[1] is None else codes[1].bits) == bits - last
 
@@ -171,7 +167,7 @@ def test_a_small_last_layer_gets_half_of_the_bits_and_at_most_one_for_a_weight()
 )
 def test_other_updates_are_coded_whole(share: Any, arrays: tuple[int, ...]) -> None:
     codec = RotatedUpdate(largest_per_group=True, bits=200)
-    assert with_last_layer_apart(codec, share, dims_of(), arrays) is codec
+    assert with_last_layer_apart(codec, share, DIMS, arrays) is codec
 
 
 @pytest.mark.parametrize("name", ["eden", "sign", "stc", "topk", "dp-fl", "murmur"])
@@ -198,8 +194,8 @@ def test_a_model_without_a_last_layer_beside_others_cannot_be_split(arrays: Any)
 def test_any_share_is_carried_to_the_bit(
     bits: int, share: float, budget: int, variable_rate: bool, seed: int
 ) -> None:
-    codec, dims = split(max(bits, 24), share, variable_rate), dims_of()
-    codes = codec.compress(an_update(seed), np.random.default_rng(seed), budget)
+    codec, dims = split(max(bits, 24), share, variable_rate), DIMS
+    codes = codec.compress(drawn(seed), np.random.default_rng(seed), budget)
     sent = codec.encode(codes, dims)
     assert len(sent.data) == -(-sent.bits // 8)
     assert sent.bits <= codec.size(dims).bits
@@ -212,7 +208,7 @@ def test_any_share_is_carried_to_the_bit(
 
 
 def test_each_part_is_what_the_oracle_makes_of_it() -> None:
-    codec, update = split(300, 0.4), an_update(5)
+    codec, update = split(300, 0.4), drawn(5)
     codes = codec.compress(update, np.random.default_rng(7), None)
     found = codec.restore(codes, np.random.default_rng(7), len(update))
     streams = np.random.default_rng(7).spawn(2)
@@ -224,7 +220,7 @@ def test_each_part_is_what_the_oracle_makes_of_it() -> None:
 
 
 def test_what_is_restored_is_right_on_average_and_as_far_off_as_each_part_says() -> None:
-    codec, update, draws = split(200), an_update(3), 1500
+    codec, update, draws = split(200), drawn(3), 1500
     found = np.array(
         [
             codec.restore(
@@ -248,7 +244,7 @@ def test_what_is_restored_is_right_on_average_and_as_far_off_as_each_part_says()
 
 
 def test_the_last_layer_arrives_with_less_noise_than_in_an_update_that_is_coded_whole() -> None:
-    update, errors = an_update(1), {}
+    update, errors = drawn(1), {}
     for name, codec in (
         ("split", split(200)),
         ("whole", RotatedUpdate(largest_per_group=True, bits=200)),
@@ -275,7 +271,7 @@ def test_bytes_that_nobody_would_send_are_refused(data: bytes) -> None:
     codec = split(197)
     assert isinstance(codec, SplitUpdate)
     with pytest.raises(PayloadError, match=r"split update|rotated update"):
-        codec.decode(data, dims_of())
+        codec.decode(data, DIMS)
 
 
 def test_groups_have_steps_of_their_own() -> None:

@@ -21,7 +21,7 @@ from mix2fld.codecs.rotation import Rotation, block_sizes, hadamard
 from mix2fld.codecs.sparse_update import decode_positions, encode_positions, most_bits
 from mix2fld.config.uploads import UpdateConfig
 from mix2fld.protocols.updates import EDEN, STC, Murmur, Sign, TopK
-from mix2fld.types import Dimensions, SampleFormat
+from toy_updates import an_update, dims_of
 from toys import examples
 
 PAPER = 12_544
@@ -36,19 +36,9 @@ CODECS = {
 }
 
 
-def dims_of(size: int) -> Dimensions:
-    return Dimensions(((size,),), 4, SampleFormat((8, 8, 1)), 10, 8, (8, 8, 1))
-
-
-def an_update(size: int, seed: int = 0) -> np.ndarray:
-    """As updates are: most entries are small, a few are large."""
-    rng = np.random.default_rng(seed)
-    return (rng.normal(size=size) * rng.exponential(size=size) ** 2).astype(np.float32)
-
-
 def restored(codec: UpdateCodec, update: np.ndarray, seed: int, bit_budget: int | None = None):
     """The update at the other end of the link."""
-    dims = dims_of(len(update))
+    dims = dims_of((len(update),))
     codes = codec.compress(update, np.random.default_rng(seed), bit_budget)
     sent = codec.encode(codes, dims)
     return codec.restore(codec.decode(sent.data, dims), np.random.default_rng(seed), len(update))
@@ -126,7 +116,7 @@ def test_groups_are_as_large_as_recipe_r_makes_them(bits, groups, index_bits) ->
 @pytest.mark.parametrize("largest_per_group", [True, False])
 def test_any_number_of_bits_is_carried_to_the_bit(largest_per_group, size, share, seed) -> None:
     bits = 20 + round(share**4 * 32 * size)
-    codec, dims = RotatedUpdate(largest_per_group, bits), dims_of(size)
+    codec, dims = RotatedUpdate(largest_per_group, bits), dims_of((size,))
     codes = codec.compress(an_update(size, seed), np.random.default_rng(seed), None)
     sent = codec.encode(codes, dims)
     assert sent.bits == codec.size(dims).bits <= bits
@@ -139,7 +129,7 @@ def test_any_number_of_bits_is_carried_to_the_bit(largest_per_group, size, share
 
 @pytest.mark.parametrize("budget", [1, 20, 24, 31, 100, 799, 10_000])
 def test_automatic_bits_fill_whole_bytes_of_the_bit_budget(budget: int) -> None:
-    codec, dims = CODECS["murmur-auto"], dims_of(2000)
+    codec, dims = CODECS["murmur-auto"], dims_of((2000,))
     sent = codec.encode(codec.compress(an_update(2000), np.random.default_rng(0), budget), dims)
     assert sent.bits == 8 * len(sent.data) == max(24, min(budget, 800) // 8 * 8)
     assert codec.decode(sent.data, dims).bits == sent.bits
@@ -150,7 +140,7 @@ def test_automatic_bits_fill_whole_bytes_of_the_bit_budget(budget: int) -> None:
 @pytest.mark.parametrize("name", CODECS)
 def test_hostile_bytes_are_refused_or_read_as_an_update(name: str, data) -> None:
     """Whatever arrives, the server has a finite update or one message."""
-    codec, dims = CODECS[name], dims_of(200)
+    codec, dims = CODECS[name], dims_of((200,))
     honest = codec.encode(codec.compress(an_update(200), np.random.default_rng(0), None), dims)
     sent = data.draw(
         st.one_of(
@@ -262,7 +252,7 @@ def test_finer_levels_come_closer() -> None:
 
 def test_sides_that_draw_differently_agree_on_nothing() -> None:
     """Why both ends must have the run's seed: what arrives says nothing of the update."""
-    update, codec, dims = an_update(PAPER), CODECS["eden-fine"], dims_of(PAPER)
+    update, codec, dims = an_update(PAPER), CODECS["eden-fine"], dims_of((PAPER,))
     codes = codec.compress(update, np.random.default_rng(0), None)
     found = codec.restore(codec.decode(codec.encode(codes, dims).data, dims),
                           np.random.default_rng(1), PAPER)  # fmt: skip

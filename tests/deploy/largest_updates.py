@@ -67,7 +67,10 @@ class LargestUpdates(DownloadsWeights):
         return {"known": weights}
 
     def upload(self, device: Device, local: Local) -> Entries:
-        update = flat(local.weights) - flat(device.state["known"])
+        own, known = (
+            np.concatenate(part, axis=None) for part in (local.weights, device.state["known"])
+        )
+        update = own - known
         size = np.abs(update)
         wanted = np.flatnonzero(size > size.max() / 4)
         places = wanted[np.argsort(-size[wanted], kind="stable")][:MOST]
@@ -102,12 +105,8 @@ class LargestUpdates(DownloadsWeights):
         ), StepInfo()
 
 
-def flat(tensors: Tensors) -> NDArray[np.float32]:
-    return np.concatenate([tensor.ravel() for tensor in tensors])
-
-
 def added(tensors: Tensors, updates: list[Entries], share: int) -> Tensors:
-    row = flat(tensors).astype(np.float64)
+    row = np.concatenate(tensors, axis=None).astype(np.float64)
     for places, values in updates:
         row[places] += values.astype(np.float64) / share
     ends = np.cumsum([tensor.size for tensor in tensors])[:-1]

@@ -13,15 +13,6 @@ from mix2fld.runs.reader import require_runs
 from mix2fld_lab.figures import COLUMN, charts, draw_all
 from stored_runs import play
 
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One run of two protocols."""
-    folder = tmp_path_factory.mktemp("runs")
-    play(folder, protocols=("fl", "mix2fld"))
-    return folder / "runs"
-
-
 CURVES = {
     f"curves-{measure}-{axis}"
     for measure in ("devices", "reference", "server")

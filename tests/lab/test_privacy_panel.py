@@ -12,16 +12,6 @@ from mix2fld.runs.reader import Found, read_run, require_runs
 from mix2fld_lab.audit.privacy_panel import LeakPoint, privacy_panel
 from mix2fld_lab.audit.seed_attack import attack_seeds, flatten
 from mix2fld_lab.gallery import received_samples
-from stored_runs import play
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two protocols, some of their uploads lost."""
-    folder = tmp_path_factory.mktemp("runs")
-    play(folder, protocols=("fl", "mix2fld"), seed=(0, 1))
-    return folder / "runs"
-
 
 POINTS = (
     LeakPoint("mnist", "A & B", "mixed seeds 17.8 %", 0.178, False, 0.853, 330_000.0),

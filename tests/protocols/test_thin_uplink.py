@@ -44,7 +44,7 @@ def restored(updates: Any, bits: int, largest_per_group: bool = True, seed: int 
     return np.stack(found)
 
 
-def relative_error(found: Any, updates: Any) -> float:
+def error_of_the_mean(found: Any, updates: Any) -> float:
     """Squared error of the mean, as a part of the mean squared norm of the updates."""
     error = (found - updates.astype(np.float64)).mean(axis=0)
     return float(np.sum(error**2) / np.mean(np.sum(updates.astype(np.float64) ** 2, axis=1)))
@@ -58,7 +58,10 @@ def test_the_error_of_the_mean(largest_per_group: bool, bits: int) -> None:
     for alike in (0.0, 0.9):
         updates = updates_of(10, alike=alike)
         found = np.mean(
-            [relative_error(restored(updates, bits, largest_per_group, s), updates) for s in (1, 2)]
+            [
+                error_of_the_mean(restored(updates, bits, largest_per_group, s), updates)
+                for s in (1, 2)
+            ]
         )
         assert found == pytest.approx(
             error_of_mean(captured(bits, WEIGHTS, largest_per_group), 10), rel=0.2
@@ -103,8 +106,8 @@ def test_per_bit_picking_tends_to_the_bound_and_signs_stay_at_less_than_half() -
 def test_twice_the_devices_are_as_good_as_twice_the_bits() -> None:
     """Where little is captured, only the bits of all devices together count."""
     few, many = updates_of(10, 1), updates_of(20, 1)
-    one = np.mean([relative_error(restored(few, 392, seed=s), few) for s in (1, 2)])
-    other = np.mean([relative_error(restored(many, 200, seed=s), many) for s in (1, 2)])
+    one = np.mean([error_of_the_mean(restored(few, 392, seed=s), few) for s in (1, 2)])
+    other = np.mean([error_of_the_mean(restored(many, 200, seed=s), many) for s in (1, 2)])
     assert one == pytest.approx(other, rel=0.3)
     longer = error_of_mean(captured(392, WEIGHTS, largest_per_group=True), 10)
     wider = error_of_mean(captured(200, WEIGHTS, largest_per_group=True), 20)
@@ -152,13 +155,13 @@ def test_in_a_direction_given_beforehand_there_is_one_nth_of_the_error() -> None
 def test_with_shared_coordinates_devices_do_not_replace_precision() -> None:
     """Signs of the same coordinates from all devices: what they leave out, all leave out."""
     updates, codec = updates_of(10, alike=1.0), RotatedUpdate(largest_per_group=False, bits=1000)
-    apart = relative_error(restored(updates, 1000, largest_per_group=False), updates)
+    apart = error_of_the_mean(restored(updates, 1000, largest_per_group=False), updates)
     found = []
     for update in updates:
         codes = codec.compress(update, np.random.default_rng(3), None)
         again = codec.restore(codes, np.random.default_rng(3), WEIGHTS)
         found.append(again.update.astype(np.float64))
-    assert relative_error(np.stack(found), updates) > 7 * apart
+    assert error_of_the_mean(np.stack(found), updates) > 7 * apart
 
 
 def test_with_few_groups_the_error_is_a_little_more_than_expected() -> None:

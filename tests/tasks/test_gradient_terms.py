@@ -52,7 +52,7 @@ def in_order_of(library: str, bias: NDArray, kernel: NDArray) -> Tensors:
     return np.ascontiguousarray(kernel.T, np.float32), bias.astype(np.float32)
 
 
-def plain_loop(
+def plain_descent(
     begun: list[NDArray], samples: Samples, draws: NDArray, pull: float,
     drift: list[NDArray] | None, momentum: float,
 ) -> list[NDArray]:  # fmt: skip
@@ -96,13 +96,13 @@ def test_each_learner_has_the_terms_of_its_own(library: str, optimizer: str) -> 
         label_loss, stepper.hold(samples), starts, [draws] * 4, Watch(3, (10, 24))
     )
     momentum = 0.9 if optimizer == "momentum" else 0.0
-    ends = [plain_loop(begun, samples, draws, *case, momentum) for case in cases]
+    ends = [plain_descent(begun, samples, draws, *case, momentum) for case in cases]
     for (end, start), phase in zip(zip(ends, starts, strict=True), learned.phases, strict=True):
         alone = stepper.train_one(label_loss, samples, start, draws)
         for found in (phase.weights, alone):
             for tensor, expected in zip(found, in_order_of(library, *end), strict=True):
                 np.testing.assert_allclose(tensor, expected, rtol=0, atol=1e-5)
-    half = plain_loop(begun, samples, draws[:10], *cases[3], momentum)
+    half = plain_descent(begun, samples, draws[:10], *cases[3], momentum)
     for tensor, expected in zip(learned.snapshots[0][1], in_order_of(library, *half), strict=True):
         np.testing.assert_allclose(tensor, expected, rtol=0, atol=1e-5)
 
