@@ -45,7 +45,7 @@ from mix2fld.protocols.parts import Arrives, Inbox, Turn
 from mix2fld.tensors import minus, plus, zeros
 from mix2fld.types import ServerState, State, Tensors, Upload
 
-KNOWN = "known"
+KNOWN = "global_version"
 """The entry of a device's state with the version of the global model that it has."""
 SINCE = "since"
 """The entry of a decoded download with the oldest version that can follow it."""
