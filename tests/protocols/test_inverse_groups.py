@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from mix2fld.base.streams import stream
+from mix2fld.protocols import inverse_mixup
 from mix2fld.protocols.inverse_mixup import (
     MOST_GROUPS,
     Joined,
@@ -187,3 +188,17 @@ def test_of_very_many_devices_not_all_samples_are_made() -> None:
     groups = inverse_groups(seeds, config)[1]
     assert made.distinct_groups == len(np.unique(groups.members, axis=0)) == MOST_GROUPS
     assert (pool.device[groups.members[:, 0]] != pool.device[groups.members[:, 1]]).all()
+
+
+@pytest.mark.parametrize("evenly", [False, True])
+def test_groups_are_the_same_however_many_candidates_are_looked_at(
+    evenly: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With two devices, half of all candidates have both samples of one."""
+    pool, found = every_label_pair(devices=2), []
+    for spare in (1, 3, 10_000):
+        monkeypatch.setattr(inverse_mixup, "SPARE", spare)
+        for wanted in (2, 40, 10_000):
+            groups = find_groups(pool, wanted, stream(3, "pairs"), evenly)
+            found.append((wanted, groups.members.tolist(), groups.labels.tolist()))
+    assert found[:3] == found[3:6] == found[6:]

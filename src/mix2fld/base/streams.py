@@ -8,10 +8,16 @@ import zlib
 
 import numpy as np
 
+WORD = 1 << 32
+"""What NumPy reads of a seed at a time."""
+
 
 def seed_sequence(seed: int, purpose: str, *indices: int) -> np.random.SeedSequence:
     """What a stream starts from."""
-    return np.random.SeedSequence([seed, zlib.crc32(purpose.encode()), *indices])
+    numbers = [seed, zlib.crc32(purpose.encode()), *indices]
+    if min(numbers) >= 0 and max(numbers) < WORD:  # read alike, in a quarter of the time
+        return np.random.SeedSequence(np.array(numbers, np.uint32))
+    return np.random.SeedSequence(numbers)
 
 
 def stream(seed: int, purpose: str, *indices: int) -> np.random.Generator:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 CANDIDATES = 1_000_000
 MOST_GROUPS = 100_000
+SPARE = 2_000
+"""Candidates beyond those wanted that are looked at first: few have two samples of a device."""
 """Of many devices; their samples are more than a server draws in dozens of conversions."""
 GROUPS_AT_ONCE = 1024
 
@@ -137,9 +139,16 @@ def find_groups(pool: Pool, wanted: int, rng: np.random.Generator, evenly: bool 
     ends = np.cumsum(shapes.prod(axis=1))
     total = int(ends[-1])
     tried = rng.choice(total, size=min(total, _candidates(wanted)), replace=False)
-    members = _members_of(tried, orbits, shapes, ends)
-    devices = np.sort(pool.device[members], axis=1)
-    across = members[(np.diff(devices, axis=1) > 0).all(axis=1)]
+    most, at_once = len(tried) if evenly else wanted, len(tried) if evenly else wanted + SPARE
+    found, count = [np.zeros((0, size), np.int64)], 0
+    for start in range(0, len(tried), at_once):
+        members = _members_of(tried[start : start + at_once], orbits, shapes, ends)
+        devices = np.sort(pool.device[members], axis=1)
+        found.append(members[(devices[:, 1:] > devices[:, :-1]).all(axis=1)])
+        count += len(found[-1])
+        if count >= most:
+            break
+    across = np.concatenate(found)
     if evenly:
         across = across[labels_in_turn(pool.labels[across[:, 0]])]
     across = across[:wanted]
@@ -215,11 +224,11 @@ def _members_of(
 ) -> NDArray[np.int64]:
     """Decode candidate numbers: which orbit, and which sample of each of its N rows: [c, N]."""
     orbit = np.searchsorted(ends, candidates, side="right")
-    within = candidates - (ends[orbit] - shapes[orbit].prod(axis=1))
+    within = candidates - (ends - shapes.prod(axis=1))[orbit]
     members = np.empty((len(candidates), shapes.shape[1]), np.int64)
     starts = np.cumsum([0, *shapes.ravel()[:-1]]).reshape(shapes.shape)
     flat = np.concatenate([rows for orbit_rows in orbits for rows in orbit_rows])
     for position in range(shapes.shape[1]):
-        within, place = np.divmod(within, shapes[orbit, position])
-        members[:, position] = flat[starts[orbit, position] + place]
+        within, place = np.divmod(within, shapes[:, position][orbit])
+        members[:, position] = flat[starts[:, position][orbit] + place]
     return members

@@ -1,7 +1,9 @@
 """Runs the rounds of one run to its end, whatever its fleet."""
 
+import gc
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -88,7 +90,8 @@ def run_rounds(
         state, rounds = folder.resume(like=state)
     watcher.begin(config, len(rounds))
     try:
-        state = _run_missing(scenario, fleet, state, folder, watcher, rounds)
+        with _older_objects_kept():
+            state = _run_missing(scenario, fleet, state, folder, watcher, rounds)
     except Mix2fldError as error:
         if folder is not None:
             folder.fail(str(error))
@@ -107,6 +110,19 @@ def run_rounds(
     if warning := warn_if_chance_level(config, task, best, suspect):
         watcher.note(warning)
     return result
+
+
+@contextmanager
+def _older_objects_kept() -> Iterator[None]:
+    """What exists before the rounds is not searched for garbage while they run.
+
+    With JAX and many devices, one search takes longer than several rounds.
+    """
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def _run_missing(
