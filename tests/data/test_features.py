@@ -16,7 +16,7 @@ from mix2fld.data.features.catalogue import NETWORKS
 from mix2fld.data.features.compute import compute, features_of
 from mix2fld.data.features.find import find_network
 from mix2fld.data.features.step import with_features
-from mix2fld.data.own_file import read_device_file
+from mix2fld.data.own_file import ValueFormat, read_device_file
 from mix2fld.types import Dataset, SampleFormat
 from toy_networks import small_onnx
 
@@ -91,7 +91,7 @@ def test_a_device_makes_the_same_features_of_what_it_records(tmp_path):
         np.savez(
             file, train_inputs=inputs, train_labels=labels, test_inputs=inputs, test_labels=labels
         )
-        device = read_device_file(file, as_sent, 3)
+        device = read_device_file(file, as_sent, ValueFormat(3))
         assert np.array_equal(device.train_inputs, dataset.train_inputs[3:9])
         assert device.value_range == dataset.value_range
 
@@ -103,7 +103,7 @@ def test_features_survive_standardising_on_a_device(tmp_path):
     np.savez(file, train_inputs=inputs, train_labels=labels, test_inputs=inputs, test_labels=labels)
     chosen = {"features": str(tmp_path / "net.onnx"), "standardise": "always"}
     dataset = load_dataset(DataConfig(dataset=str(file), **chosen))
-    device = read_device_file(file, dataset.samples, 3)
+    device = read_device_file(file, dataset.samples, ValueFormat(3))
     assert np.array_equal(device.train_inputs, dataset.train_inputs)
 
 

@@ -23,7 +23,14 @@ def test_example_runs(
     """In this process, where JAX is imported; its imports are held to be public ones below."""
     monkeypatch.setattr(sys, "argv", [str(example)])
     monkeypatch.syspath_prepend(example.parent)
-    runpy.run_path(str(example), run_name="__main__")
+    tables = (mix2fld.PROTOCOLS, extend.LINKS, extend.PARTITIONS)
+    before = [dict(table) for table in tables]
+    try:
+        runpy.run_path(str(example), run_name="__main__")
+    finally:
+        for table, rows in zip(tables, before, strict=True):
+            table.clear()
+            table.update(rows)
     assert len(capsys.readouterr().out.split()) > 5
 
 

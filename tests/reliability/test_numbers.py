@@ -91,7 +91,7 @@ def test_devices_that_learned_nothing_are_no_silent_result(capsys) -> None:
     run(toy_config(learning_rate=1e-9, local_steps=1, rounds=1), dataset=toy_dataset())
     assert "fl-s0: with an accuracy of" in (said := capsys.readouterr().err)
     assert "no better than guessing one of 4 labels; learning_rate = 1e-09 may be too" in said
-    run(toy_config(rounds=1), dataset=toy_dataset())
+    run(toy_config(rounds=1), dataset=toy_dataset(), progress=False)
     assert not capsys.readouterr().err
 
 

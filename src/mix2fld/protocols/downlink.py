@@ -47,9 +47,9 @@ from mix2fld.types import ServerState, State, Tensors, Upload
 
 KNOWN = "global_version"
 """The entry of a device's state with the version of the global model that it has."""
-SINCE = "since"
+SINCE = "global_since"
 """The entry of a decoded download with the oldest version that can follow it."""
-STEPS = "steps"
+STEPS = "global_steps"
 """The entry of the server's memory with its latest steps, and who has which version."""
 CHECKED_STEPS = 2
 """Of a run: whether devices get to the same weights is tried before they are asked to."""
