@@ -25,7 +25,7 @@ from mix2fld_lab.reproduction.experiments import SETTINGS
 from mix2fld_lab.reproduction.ledger import write_ledger
 from mix2fld_lab.reproduction.ledger_answers import enough_inverse_samples, privacy_against_accuracy
 from mix2fld_lab.reproduction.ledger_reasons import reasons
-from mix2fld_lab.reproduction.ledger_summary import by_channels, in_short
+from mix2fld_lab.reproduction.ledger_summary import by_channels, findings, in_short
 from mix2fld_lab.reproduction.results_folder import ResultsFolder
 from mix2fld_lab.reproduction.uplink import uplink_payloads
 from places import ROOT
@@ -114,47 +114,52 @@ def test_other_counts() -> None:
 
 # --- other records, other sentences
 
+
+def said(evidence: Evidence) -> str:
+    return " ".join((*findings(evidence), in_short(evidence)))
+
+
 CASES: list[tuple[Callable[[Evidence], str], dict[str, float], str, str]] = [
-    (in_short, {f"{HARD}/fl": 30, f"{HARD}/fd": 30}, "**Mix2FLD wins**", "**Mix2FLD loses**"),
-    (in_short, {f"{HARD}/fl": 30}, "8.2 points above FL", "21.8 points below FL"),
+    (said, {f"{HARD}/fl": 30, f"{HARD}/fd": 30}, "**Mix2FLD wins**", "**Mix2FLD loses**"),
+    (said, {f"{HARD}/fl": 30}, "8.2 points above FL", "21.8 points below FL"),
     (reasons, {f"{HARD}/fl": -9.29}, "(44 % of the paper's 16.7 %", "(100 % of the paper's 16.7 %"),
     (by_channels, {f"{HARD}/fl": 30}, "8.2 points above FL", "21.8 points below FL"),
     (by_channels, {f"{EASY}/fl": -8.7}, "FL wins**,", "by the reference device: is level"),
-    (in_short, {f"{EASY}/fl": -20}, "**FL wins** with", "**FL loses** with"),
-    (in_short, {f"{EASY}/fl": -8.14}, "**FL wins** with", "level with Mix2FLD within the spread"),
-    (in_short, {f"{HARD}/fl8": -20}, "ends 8.1 points above", "ends 11.9 points below"),
+    (said, {f"{EASY}/fl": -20}, "**FL wins** with", "**FL loses** with"),
+    (said, {f"{EASY}/fl": -8.14}, "**FL wins** with", "level with Mix2FLD within the spread"),
+    (said, {f"{HARD}/fl8": -20}, "ends 8.1 points above", "ends 11.9 points below"),
     (
-        in_short,
+        said,
         {f"{WHY}/beta-0/mix2fld": -6},
         "mostly from the labelled seeds",
         "mostly from the uploaded outputs",
     ),
     (
-        in_short,
+        said,
         {f"{WHY}/beta-0/mix2fld": 3},
         "mostly from the labelled seeds",
         "outputs cost Mix2FLD",
     ),
     (
-        in_short,
+        said,
         {f"{HARD}/mix2fld-50-100": -20},
         "Mix2FLD's gain comes",
         "gains nothing over isolated",
     ),
     (
-        in_short,
+        said,
         {f"{HARD}/mixfld-50": -20},
         "MixFLD is not worse than FD",
         "worse than FD in some settings",
     ),
     (
-        in_short,
+        said,
         {f"{s}/fd": 30 for s in SETTINGS},
         "MixFLD is not worse than FD** after a local phase: it is below in none of 4",
         "MixFLD is worse than FD** after a local phase: it is below in all 4",
     ),
     (
-        in_short,
+        said,
         {"privacy-accuracy/mix2fld-0.49-8bit": 90},
         "model falls from",
         "model stays level, moving",
@@ -263,9 +268,9 @@ def test_times_follow_from_the_rounds_in_which_the_rule_fired() -> None:
 )
 def test_sample_privacy_in_words(lift: float, headline: str, agreement: str) -> None:
     evidence = Evidence(measured().cells, privacy(lift), measured().costs)
-    assert f"**{headline}**" in words(in_short, evidence)
+    assert f"**{headline}**" in words(said, evidence)
     assert agreement in words(reasons, evidence)
-    assert "Mixup's only at some λ" in words(in_short, measured())
+    assert "Mixup's only at some λ" in words(said, measured())
     assert "The records agree:" in words(reasons, measured())
 
 
@@ -279,7 +284,7 @@ def test_uplink_payloads_are_those_of_the_records() -> None:
     evidence = Evidence({**measured().cells, key: halved}, measured().privacy, measured().costs)
     verdict = {claim.name: claim.verdict for claim in judge(evidence)}
     assert verdict["C6"] == "not reproduced"
-    assert "21.2 times fewer bits" in words(in_short, evidence)
+    assert "21.2 times fewer bits" in words(said, evidence)
 
 
 def test_the_ledger_of_a_world_without_differences() -> None:

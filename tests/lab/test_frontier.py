@@ -250,8 +250,14 @@ def test_the_page_says_where_the_paper_link_cannot_carry_the_downloads() -> None
 
 
 def test_the_committed_page_follows_from_the_committed_records() -> None:
-    page = write_page(RESULTS.frontier_records(), RESULTS.frontier_choices())
-    assert RESULTS.frontier.read_text(encoding="utf-8") == page
+    assert RESULTS.frontier.read_text(encoding="utf-8") == RESULTS.frontier_page()
+
+
+def test_who_is_near_by_default_is_said() -> None:
+    """EDEN is near over the paper's link; over an ideal link another is, who was not entered."""
+    page = unwrapped(RESULTS.frontier_page())
+    assert page.count("was not entered over this one") == 1
+    assert "Fewest bits among those entered here: over an ideal link Murmur, 500 bits" in page
 
 
 def toy_setting(tmp_path: Path, **changes: Any) -> FrontierSetting:

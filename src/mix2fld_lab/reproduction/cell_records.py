@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from mix2fld.base.errors import InputError
 from mix2fld.base.files import write_atomic
 from mix2fld.runs.summary import device_scores
+from mix2fld_lab.made_with import made_with
 from mix2fld_lab.reproduction.experiments import Experiment, Scale
 
 if TYPE_CHECKING:  # a record is read without the simulator
@@ -67,6 +68,7 @@ def shrink(result: "RunResult") -> dict[str, Any]:
     summary["accuracy"] = {of: v for of, v in summary["accuracy"].items() if of != "metric"}
     record: dict[str, Any] = {
         "seed": result.config.seed,
+        "made_with": made_with(),
         "summary": summary,
         "devices": result.rounds[-1]["scores"]["devices"],
         "rounds": {

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from mix2fld.base.spread import sample_variance
+from mix2fld_lab.made_with import said_of
 from mix2fld_lab.markdown import paragraph
 from mix2fld_lab.pages import render
 from mix2fld_lab.reproduction import paper_values as paper
@@ -41,7 +42,7 @@ from mix2fld_lab.reproduction.ledger_questions import (
     relaxed,
 )
 from mix2fld_lab.reproduction.ledger_reasons import reasons
-from mix2fld_lab.reproduction.ledger_summary import in_short
+from mix2fld_lab.reproduction.ledger_summary import findings, in_short, numbered
 from mix2fld_lab.reproduction.number_text import delivery, server_accuracy, signed
 from mix2fld_lab.reproduction.statistics import accuracy, device_accuracies, gain
 from mix2fld_lab.reproduction.times import converged_rounds, jumps, rounds_to_final
@@ -63,8 +64,14 @@ def write_ledger(evidence: Evidence, seeds: int) -> str:
         seeds=seeds,
         paper=paper,
         verdict_counts=verdict_counts(claims),
-        in_short=in_short(evidence),
+        findings=numbered(findings(evidence)),
+        details=in_short(evidence),
+        made_with=said_of(*(run for cell in cells.values() for run in cell.runs)),
         preview_rounds=QUICK.most_rounds,
+        verdicts=[
+            (claim.name, claim.parts[0].text.removesuffix(", up to"), _verdict(claim))
+            for claim in claims
+        ],
         glance=_glance(claims),
         measures_apart=_apart(claims),
         costs=[

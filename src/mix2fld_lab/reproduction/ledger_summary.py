@@ -31,17 +31,20 @@ from mix2fld_lab.reproduction.statistics import accuracy, downloaded_gain, gain
 from mix2fld_lab.reproduction.uplink import uplink_payloads
 
 
+def findings(evidence: Evidence) -> tuple[str, ...]:
+    """What a reader should know first."""
+    return _asymmetric(evidence), _symmetric(evidence), _outputs(evidence)
+
+
 def in_short(evidence: Evidence) -> str:
-    """The points for a reader in a hurry."""
-    sentences = (
-        _asymmetric(evidence),
-        _symmetric(evidence),
-        _eight_bits(evidence),
-        _outputs(evidence),
-        _mixed_samples(evidence),
-        _sample_privacy(evidence),
-    )
-    return f"\n{_bullets(sentences)}"
+    """What else there is to say, for a reader in a hurry."""
+    others = (_eight_bits(evidence), _mixed_samples(evidence), _sample_privacy(evidence))
+    return _bullets(others)
+
+
+def numbered(sentences: Sequence[str]) -> str:
+    """A list of findings."""
+    return "\n".join(paragraph(f"{n}. {text}") for n, text in enumerate(sentences, 1))
 
 
 def by_channels(evidence: Evidence) -> str:
@@ -117,8 +120,9 @@ def fl_delivery(evidence: Evidence, setting: str) -> str:
     config = Config.of(protocol="fl", **SETTINGS[setting].changes)
     bits = round(uplink_payloads(evidence).weights)
     budget = make_link(config, fl.devices).budget("uplink", bits, fl.devices)
-    expected = 100 * budget.delivery_probability
-    return f"{delivery(fl)} of FL's uploads were delivered, {expected:.1f} % are expected"
+    measured, expected = delivery(fl), f"{100 * budget.delivery_probability:.1f} %"
+    also = "" if measured == expected else f", {expected} are expected"
+    return f"{measured} of FL's uploads were delivered{also}"
 
 
 def _eight_bits(evidence: Evidence) -> str:

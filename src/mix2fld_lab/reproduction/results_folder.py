@@ -15,10 +15,12 @@ from mix2fld_lab.reproduction.frontier.headline import (
     IDEAL_TWIN,
     LINK_SETTING,
     PAPERS_TRAINING,
+    HeadlineRow,
     finding,
     headline_rows,
     headline_table,
     relayed,
+    short_table,
 )
 from mix2fld_lab.reproduction.frontier.page import write_page
 from mix2fld_lab.reproduction.frontier.points import points_of
@@ -128,12 +130,12 @@ class ResultsFolder:
             "claims": by_channels(evidence),
         }
 
-    def headline_sections(self) -> dict[str, str]:
-        """The README's first table and sentence; none where records are missing."""
+    def headline_rows(self) -> list[HeadlineRow]:
+        """Contenders over the paper's link, by training; none where records are missing."""
         wanted = {self.records(f"frontier-{key}") for key in (LINK_SETTING, IDEAL_TWIN)}
         wanted |= {self.records(name) for name, _ in PAPERS_TRAINING.values()}
         if not all(path.exists() for path in wanted):
-            return {}
+            return []
         over_link, ideal = (
             points_of(load_records(self.records(f"frontier-{key}")))
             for key in (LINK_SETTING, IDEAL_TWIN)
@@ -142,8 +144,14 @@ class ResultsFolder:
             name: load_records(self.records(experiment))[cell]
             for name, (experiment, cell) in PAPERS_TRAINING.items()
         }
-        rows = headline_rows(over_link, ideal, papers)
-        sections = {"finding": finding(rows), "headline": headline_table(rows)}
+        return headline_rows(over_link, ideal, papers)
+
+    def headline_sections(self) -> dict[str, str]:
+        """The README's first table and sentence; none where records are missing."""
+        rows = self.headline_rows()
+        if not rows:
+            return {}
+        sections = {"finding": finding(rows), "headline": short_table(rows)}
         if self.downlink.exists():
             lines = self.downlink.read_text(encoding="utf-8").splitlines()
             runs = [run for run in map(json.loads, lines) if run["key"] == RELAYED]
@@ -161,6 +169,12 @@ class ResultsFolder:
         paths = {key: self.records(search_name(key)) for key in places}
         return {key: choose(load_records(path)) for key, path in paths.items() if path.exists()}
 
+    def frontier_page(self) -> str:
+        """The text of ``FRONTIER.md``, from the records alone."""
+        rows = self.headline_rows()
+        by_training = headline_table(rows) if rows else ""
+        return write_page(self.frontier_records(), self.frontier_choices(), by_training)
+
     def write_frontier(self) -> None:
         """Write the page of the frontier and its figures, from the records that exist."""
         records = self.frontier_records()
@@ -173,6 +187,5 @@ class ResultsFolder:
         for key, cells in records.items():
             path = self.figure(f"frontier-{key}")
             draw_frontier(SETTINGS[key].title, points_of(cells), path)
-        page = write_page(records, self.frontier_choices())
-        self.frontier.write_text(page, encoding="utf-8")
+        self.frontier.write_text(self.frontier_page(), encoding="utf-8")
         self.update_readme(self.headline_sections)

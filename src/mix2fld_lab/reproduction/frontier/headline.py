@@ -3,12 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from mix2fld.advice.reveals import kinds_seen
 from mix2fld.base.spread import spread
+from mix2fld.config.settings import Config
 from mix2fld_lab.markdown import paragraph
 from mix2fld_lab.reproduction.cell_records import CellRecord
 from mix2fld_lab.reproduction.conclusions import in_points
 from mix2fld_lab.reproduction.frontier.contenders import FROM_EDGES, OURS
 from mix2fld_lab.reproduction.frontier.leads import WITH_STATISTICS
+from mix2fld_lab.reproduction.frontier.link_costs import link_cost
 from mix2fld_lab.reproduction.frontier.overview import row
 from mix2fld_lab.reproduction.frontier.points import Point
 from mix2fld_lab.reproduction.frontier.settings import SETTINGS
@@ -30,6 +33,11 @@ SAME_TRANSFERS = {"mixfld": "mix2fld"}
 """Recorded over an ideal link alone; over the paper's its transfers are those of the other, all of
 which arrive, so that its accuracy is the same."""
 MARK = "‡"
+IN_THE_README = (
+    "isolated", "own-statistics", "murmur-200", "eden-0.1", "fd", "murmur-stat-4", "mix2fld", "fl8",
+    "fl",
+)  # fmt: skip
+"""Contenders of the short table; the whole one is on the page of the frontier."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +62,10 @@ class HeadlineRow:
         edges = None if self.from_edges is None else self.from_edges.devices.mean
         return (
             self.title,
+            kinds_seen(Config.of(protocol=self.link.contender.protocol)) or "nothing",
             f"{self.link.bits:,.0f}",
             f"{self.link.bits_down:,.0f}",
-            delivery(self.link.cell),
+            self._delivered,
             f"{self.link.cell.values('summary', 'seconds', 'communication').mean():.2f}",
             f"{self.link.radio_joules:.2f}",
             _percent(self.papers_training),
@@ -64,9 +73,16 @@ class HeadlineRow:
             _percent(edges),
         )
 
+    @property
+    def _delivered(self) -> str:
+        """Measured, and in closed form where that is something else."""
+        measured = delivery(self.link.cell)
+        expected = f"{100 * link_cost(self.link.cell).chance:.1f} %"
+        return measured if measured in ("–", expected) else f"{measured} ({expected})"
+
 
 HEADS = (
-    "protocol", "bits up", "bits down", "uploads delivered", "s", "J",
+    "protocol", "reveals", "bits up", "bits down", "delivered (expected)", "s", "J",
     "paper's training, %", "tuned, %", "tuned, from edges, %",
 )  # fmt: skip
 
@@ -97,9 +113,14 @@ def headline_rows(
     return sorted(rows, key=lambda one: one.link.bits)
 
 
-def headline_table(rows: Sequence[HeadlineRow]) -> str:
+def short_table(rows: Sequence[HeadlineRow]) -> str:
     """The table of the README."""
-    lines = [row(*HEADS), row("---", *["---:"] * (len(HEADS) - 1))]
+    return headline_table([one for one in rows if one.key in IN_THE_README])
+
+
+def headline_table(rows: Sequence[HeadlineRow]) -> str:
+    """Every contender, by training and start."""
+    lines = [row(*HEADS), row("---", "---", *["---:"] * (len(HEADS) - 2))]
     return "\n".join([*lines, *(row(*one.cells) for one in rows)])
 
 

@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from mix2fld.protocols.table import PROTOCOLS, get_protocol
+from mix2fld_lab.made_with import said_of
 from mix2fld_lab.markdown import paragraph
 from mix2fld_lab.pages import render
 from mix2fld_lab.reproduction.cell_records import CellRecord
@@ -59,19 +61,26 @@ NOT_FROM_EDGES = listed(
     )
 )
 TEMPLATE = Path(__file__).parent.parent / "templates" / "frontier.md.j2"
+OVER_A_LINK = "-paper-link"
+"""Ends the keys of settings with a link, which otherwise are those without one."""
 FRONT = ("mnist-non-iid-paper-link", "mnist-non-iid")
 """Settings whose figure stands first, the first of them that was measured."""
 
 
-def write_page(records: Records, choices: Mapping[str, Choices]) -> str:
-    """The whole page; settings without records are named as missing."""
+def write_page(records: Records, choices: Mapping[str, Choices], by_training: str = "") -> str:
+    """The whole page; settings without records are named as missing.
+
+    ``by_training`` is the table of trainings and starts over the paper's link, if there is one.
+    """
     points = {key: points_of(cells) for key, cells in records.items()}
     front = next((key for key in FRONT if key in points), next(iter(points)))
     settings = [
         {
             "key": key,
             "title": SETTINGS[key].title,
-            "findings": f"{findings(each)} {_absent(key, each)}",
+            "findings": " ".join(
+                filter(None, (findings(each), _by_default(key, points), _absent(key, each)))
+            ),
             "contenders": len(each),
             "table": _table(each, over_link=SETTINGS[key].changes["link"] != "ideal"),
         }
@@ -89,6 +98,8 @@ def write_page(records: Records, choices: Mapping[str, Choices]) -> str:
         few_bits=few_bits(points),
         settings=settings,
         over_the_link=link_section(points),
+        by_training=by_training,
+        made_with=said_of(*_runs(records)),
         candidates=CANDIDATES_EACH,
         grids=GRIDS,
         not_from_edges=NOT_FROM_EDGES,
@@ -113,6 +124,26 @@ def findings(points: Sequence[Point]) -> str:
         _where_the_paper_stands(points),
     ]
     return " ".join(sentence for sentence in sentences if sentence)
+
+
+def _runs(records: Records) -> list[dict[str, Any]]:
+    return [run for cells in records.values() for cell in cells.values() for run in cell.runs]
+
+
+def _by_default(key: str, points: Mapping[str, Sequence[Point]]) -> str:
+    """Who comes close with fewer bits over an ideal link, where that was not entered over this."""
+    twin = points.get(key.removesuffix(OVER_A_LINK))
+    if not key.endswith(OVER_A_LINK) or twin is None:
+        return ""
+    top = best(twin)
+    assert top is not None
+    near = cheapest_near(twin, top, NEAR)
+    if any(point.contender.key == near.contender.key for point in points[key]):
+        return ""
+    return (
+        f"Fewest bits among those entered here: over an ideal link {_named(near)} comes within "
+        f"{NEAR:g} point of the best, and was not entered over this one."
+    )
 
 
 def _absent(key: str, points: Sequence[Point]) -> str:
