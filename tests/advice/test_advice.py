@@ -261,12 +261,22 @@ def test_those_who_are_excluded_for_the_same_reason_share_a_line(
     assert "FD" in alike
 
 
+def test_rows_whose_uploads_belong_together_are_named_and_not_left_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(["advise", "--wait", "buffered:2"])
+    told = [row for row in capsys.readouterr().out.splitlines() if "not suitable" in row]
+    (alike,) = [row for row in told if row.endswith("together, wait is buffered:2")]
+    assert "CFD" in alike
+
+
 @pytest.mark.parametrize(
     ("given", "told"),
     [
         (["--weights", "500", "--out", "map.xyz"], "out = map.xyz: must end in .png, .svg, .pdf"),
         (["--weights", "0"], "weights = 0: must be 1 or more"),
         (["--deadline-s", "-1"], "deadline_s = -1: must be above 0"),
+        (["--wait", "later"], "wait = 'later': no such policy"),
         (
             ["--label-counts", "missing.csv"],
             "label_counts = missing.csv: cannot be read (no such file)",

@@ -173,7 +173,7 @@ def state_on_disk(
     if own.download is not None:
         after = receive(wire, after, wire.decode_download(own.download, [after]))
     if state.roster.listened[device] > own.round:  # it comes with the next order
-        last = wire.encode_download(state.server, again=True).data
+        last = wire.encode_download(state.server, device).data
         after = receive(wire, after, wire.decode_download(last, [after]))
     return after
 

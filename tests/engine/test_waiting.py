@@ -13,7 +13,8 @@ from mix2fld.engine.flights import Airtime, Flight
 from mix2fld.engine.policies import POLICIES
 from mix2fld.links import Memoryless, make_link
 from mix2fld.protocols.parts import Turn
-from mix2fld.protocols.table import PROTOCOLS
+from mix2fld.protocols.table import PROTOCOLS, single_runs
+from mix2fld.runs.link_plan import plan_link
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import make_simulation
 from mix2fld.types import Delivery
@@ -300,15 +301,73 @@ def test_settings_of_rounds_that_wait_are_refused(fields):
         mix2fld.run(config, dataset=toy_dataset())
 
 
-def test_a_step_with_late_uploads_is_not_relayed_to_devices():
-    fields = {**SPEEDS, "protocol": "murmur:bits=400", "rounds": 4, "wait": "asynchronous:0.5"}
-    with pytest.raises(InputError, match="late uploads count less") as found:
-        mix2fld.run(toy_config(**fields, downlink="relay"), dataset=toy_dataset())
-    assert found.value.field == "downlink"
-    (coded,) = mix2fld.run(toy_config(**fields, downlink="coded"), dataset=toy_dataset())
-    assert [len(info["downloads"]["devices"]) for info in coded.rounds] == [1, 1, 1, 1]
-    # Who was away for two steps has them all, or all weights.
-    assert coded.rounds[2]["bits"]["down"] > coded.rounds[1]["bits"]["down"]
+LATE = ("asynchronous:0.5", "buffered:2,power=1", "buffered:2,mixing=0.7,oldest=1")
+
+
+@pytest.mark.parametrize("wait", LATE)
+@pytest.mark.parametrize("protocol", ["murmur:bits=400", "sign"])
+def test_devices_take_a_step_of_late_uploads_as_the_server_does(protocol, wait):
+    """Bit for bit: they are told how old each upload is."""
+    fields = {**SPEEDS, "protocol": protocol, "rounds": 8, "wait": wait, "learning_rate": 0.01}
+    weights, relay = (
+        mix2fld.run(toy_config(**fields, downlink=mode), dataset=toy_dataset())[0]
+        for mode in ("weights", "relay")
+    )
+    for mine, theirs in zip(weights.weights, relay.weights, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    late = [max(info["waiting"]["staleness"].values(), default=0) for info in relay.rounds]
+    assert max(late) > 0
+    for one, other in zip(weights.rounds, relay.rounds, strict=True):
+        assert one["scores"] == other["scores"]
+        assert other["bits"]["down"] < one["bits"]["down"] / 2
+
+
+def test_murmur_is_relayed_by_itself_if_the_server_does_not_wait():
+    fields = {**SPEEDS, "protocol": "murmur:bits=400", "rounds": 4, "wait": "buffered:2"}
+    (result,) = mix2fld.run(toy_config(**fields), dataset=toy_dataset())
+    assert max(info["bits"]["down"] for info in result.rounds) < 4000
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"wait": "later"}, "no such policy"),
+        ({"wait": "buffered:20"}, "whole number from 1 to 4"),
+        ({"wait": "asynchronous", "protocol": "cfd"}, "needs the uploads of a round together"),
+        ({"wait": "asynchronous", "upload_every": 2}, "upload_every: has no meaning with wait"),
+    ],
+)
+def test_a_plan_refuses_what_a_run_refuses(fields, says):
+    config = toy_config(**{**SPEEDS, "protocol": "murmur", "rounds": 4, **fields})
+    for work in (plan_link, lambda given: mix2fld.run(given, dataset=toy_dataset())):
+        with pytest.raises(InputError, match=says):
+            work(config)
+
+
+@pytest.mark.parametrize(
+    ("fields", "within"),
+    [
+        ({}, 0),
+        ({"wait": "buffered:2"}, 0.3),
+        ({"wait": "asynchronous"}, 0.3),
+        ({"devices": 12, "participants": 3}, 0),
+        ({"devices": 12, "participants": 3, "listeners": "participants"}, 0.1),
+        ({"devices": 12, "participants": 3, "listeners": "participants", "downlink": "coded"}, 0.1),
+    ],
+)
+def test_the_planned_download_is_the_mean_of_those_of_a_run(fields, within):
+    """Exact where no listener has missed a step, and no upload is late."""
+    given = {
+        "devices": 4, "device_step_us": 1e4, "server_step_us": 0, "local_steps": 2, "batch_size": 4,
+        "samples_per_device": 10, "rounds": 40, "curve_points": 1, "link": "ideal",
+        "protocol": "murmur:bits=200", "downlink_step_bits": 900, **fields,
+    }  # fmt: skip
+    config = toy_config(**given)
+    (config,) = single_runs(config)
+    (planned,) = [t for t in plan_link(config) if t.budget.direction == "downlink"]
+    (result,) = mix2fld.run(config, dataset=toy_dataset())
+    carried = np.mean([info["bits"]["down"] for info in result.rounds])
+    assert abs(planned.size.bits - carried) <= within * carried
 
 
 def test_a_trace_says_what_is_carried_when_a_device_transmits(tmp_path: Path):

@@ -23,7 +23,9 @@ from mix2fld.types import Dimensions, SampleFormat, ServerState
 from stored_runs import contents
 from toys import CoinLink, RoomyDownlink, simulation_of, toy_config, toy_dataset
 
-RELAYING = [name for name, row in PROTOCOLS.items() if "relay" in row.downlinks]
+LARGE = ("fl", "fl8")
+"""Four uploads of theirs have more bits than all weights."""
+RELAYING = [n for n, row in PROTOCOLS.items() if "relay" in row.downlinks and n not in LARGE]
 CODING = [name for name, row in PROTOCOLS.items() if "coded" in row.downlinks]
 WEIGHTS_BITS = 282_752
 FEW = {"eden": {"bits_per_weight": 0.1}, "dp-fl": {"bits_per_weight": 0.1}}
@@ -62,6 +64,15 @@ def test_a_relay_is_the_same_training_bit_for_bit(name: str) -> None:
         assert few.bits["down"] <= min(WEIGHTS_BITS, few.bits["up"]) + head
 
 
+@pytest.mark.parametrize("name", LARGE)
+def test_a_relay_of_more_bits_than_all_weights_is_refused(name: str) -> None:
+    """By name; ``auto`` sends the weights, without a version beside them."""
+    with pytest.raises(InputError, match="more bits than all weights; must be weights, auto or c"):
+        simulate(name, downlink="relay")
+    for _, info in simulate(name, downlink="auto", rounds=1):
+        assert info.bits["down"] == WEIGHTS_BITS
+
+
 @pytest.mark.parametrize("name", CODING)
 @pytest.mark.parametrize("bits", [20, 2000, "auto"])
 def test_a_coded_step_leaves_server_and_devices_equal(name: str, bits: Any) -> None:
@@ -85,6 +96,53 @@ def test_what_codes_leave_out_is_due_with_the_next_step() -> None:
     assert all(np.linalg.norm(each) > 0 for each in due)
     plain = simulate("fl", downlink="coded", downlink_step_bits=500, rounds=1)[0][0].server
     assert checksum(plain.weights) == checksum(sent[0].weights)
+
+
+def bits_down(**fields: Any) -> list[int]:
+    """Of each round of Murmur, 3 of 12 devices taking part."""
+    fields = {
+        "devices": 12,
+        "participants": 3,
+        "samples_per_device": 10,
+        "local_steps": 1,
+        **fields,
+    }
+    return [info.bits["down"] for _, info in simulate("murmur:bits=200", **fields)]
+
+
+STEP = 1 + 24 + 12 + 25 + 1 + 3 * 200
+"""Bits of a step of three uploads."""
+
+
+def test_nobody_misses_a_step_where_all_idle_devices_listen() -> None:
+    """So that every multicast is one step, however long a device is not asked."""
+    assert bits_down(rounds=12) == [64 + STEP] * 12
+    of_some = bits_down(rounds=12, listeners="participants")
+    assert of_some[0] == 64 + STEP
+    assert max(of_some) >= 64 + 5 * STEP
+
+
+def test_who_listens_changes_no_training() -> None:
+    """A device takes the steps one by one, or those that it missed together."""
+    of_all, of_some = (
+        simulate(
+            "murmur:bits=200", rounds=8, devices=12, participants=3, samples_per_device=10,
+            listeners=listeners,
+        )
+        for listeners in ("all", "participants")
+    )  # fmt: skip
+    for (state, info), (other, found) in zip(of_all, of_some, strict=True):
+        np.testing.assert_array_equal(rows(state.server.weights), rows(other.server.weights))
+        assert info.scores["devices"] == found.scores["devices"]
+
+
+def test_weights_are_for_those_who_take_part_unless_all_shall_listen() -> None:
+    def listening(**fields: Any) -> list[int]:
+        found = simulate("fl", devices=12, participants=3, samples_per_device=10, **fields)
+        return [info.downloads["attempted"] for _, info in found]
+
+    assert max(listening()) <= 6
+    assert listening(listeners="all") == [12] * 3
 
 
 @pytest.mark.parametrize("mode", ["relay", "coded"])
@@ -125,6 +183,14 @@ def test_a_history_shorter_than_an_absence_ends_in_weights(
     assert min(each for each in bits if each) < 1000
     for state, _ in found:
         assert len(state.server.memory.get(STEPS, {"kept": ()})["kept"]) <= 2
+
+
+def test_steps_that_have_more_bits_than_all_weights_are_not_kept() -> None:
+    """They would never be sent."""
+    found = simulate("murmur:bits=20000", RoomyDownlink(room=1000), 9, participants=2)
+    server = found[-1][0].server
+    assert server.updates == 9
+    assert len(server.memory[STEPS]["kept"]) == WEIGHTS_BITS // 40_000
 
 
 def test_weights_that_cannot_arrive_hold_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,6 +254,8 @@ def test_a_run_that_was_stopped_has_the_same_bytes(tmp_path: Path, fields: Any) 
     ("fields", "words"),
     [
         ({"protocol": "mix2fld", "downlink": "relay"}, "downlink = relay: Mix2FLD cannot"),
+        ({"protocol": "mix2fld", "downlink": "relay"}, "must be weights, auto or coded"),
+        ({"protocol": "isolated", "downlink": "relay"}, "isolated downloads nothing; leave it out"),
         ({"protocol": "fd", "downlink": "auto"}, "downlink = auto: FD cannot"),
         ({"protocol": "dp-statistics", "downlink": "coded"}, "downlink = coded: DP statistics"),
         ({"protocol": "fl", "downlink": "relay", "downlink_bits": 8}, "downlink_bits = 32"),

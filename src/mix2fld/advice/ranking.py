@@ -187,6 +187,7 @@ def rank(
     Of those within a point of accuracy, in steps below the best, the one that takes the least of
     what is scarce, by default of what the link makes scarce. Who was not measured comes last.
     """
+    make_policy(case.config)
     link = make_link(case.config, case.config.data.devices)
     options = [
         option
@@ -240,7 +241,9 @@ def _option(
     try:
         more = (dims.outputs, dims.target_numbers)
         own = dimensions(config.seeding, dims.samples, dims.num_labels, dims.weight_shapes, *more)
-        plans = plan_transfers([point.protocol], Sizes(config, own), link)
+        waits = _needs_waiting(config)
+        planned = config.replace(wait="all") if waits else config
+        plans = plan_transfers([point.protocol], Sizes(planned, own), link)
     except Mix2fldError:
         return None  # for example, small seeds of samples that cannot be pooled
     share = {plan: plan.times_in_a_run(config) / config.rounds for plan in plans}
@@ -266,7 +269,7 @@ def _option(
         (
             *_nobody_else(config),
             *_too_few_samples(config),
-            *_needs_waiting(config),
+            *waits,
             *_reasons(case, plans, seconds),
         ),
     )

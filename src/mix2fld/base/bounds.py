@@ -13,3 +13,10 @@ def mixing_condition(ratios: tuple[float, ...]) -> float:
 
         spectrum = np.abs(np.fft.fft(ratios)).tolist()
     return max(spectrum) / min(spectrum) if min(spectrum) > 0 else float("inf")
+
+
+def how_many(asked: str | float, devices: int) -> int:
+    """All of so many devices, a number or a fraction of them."""
+    if isinstance(asked, str):
+        return devices
+    return asked if isinstance(asked, int) else max(1, round(asked * devices))

@@ -33,12 +33,16 @@ class LinkCommand(Configured):
 
     def run(self) -> None:
         from mix2fld.cli.console import PipedConsole
+        from mix2fld.engine.policies import make_policy
         from mix2fld.protocols.table import PROTOCOLS
         from mix2fld.report.tables import link_table, rounds_table
         from mix2fld.runs.link_plan import plan_all
 
         by_default = self.settings.protocols == Grid().protocols
-        names = tuple(PROTOCOLS) if by_default else self.settings.protocols
+        names = self.settings.protocols
+        if by_default:  # all that can be waited for so
+            late = make_policy(self.settings.at()).uses_late
+            names = tuple(n for n, row in PROTOCOLS.items() if row.late_uploads or not late)
         grid = self.settings.replace(protocols=names)
         plan = plan_all(grid, transport=self.transport)
         if self.out is not None:

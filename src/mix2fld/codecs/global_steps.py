@@ -1,6 +1,6 @@
 """The global model on the downlink: as weights, or as the steps from an older one to it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mix2fld.codecs.bits import Bits, from_bits, to_bits
 from mix2fld.codecs.codec import Encoded, Payload, PayloadError, Size
-from mix2fld.types import Dimensions, Tensors
+from mix2fld.types import Dimensions, State, Tensors
 
 COUNT_BITS, VERSION_BITS, CHECKSUM_BITS = 8, 24, 32
 ROUND_BITS, SAMPLE_BITS, LENGTH_BITS, STALE_BITS = 24, 24, 24, 8
@@ -74,11 +74,16 @@ class GlobalSteps:
         """As weights: the server sends nothing that is larger."""
         return Size(HEAD_BITS + self.weights.size(dims).bits, exact=False)
 
-    def step_size(self, dims: Dimensions, uploads: int) -> Size:
-        """With one step of so many uploads."""
+    def step_size(self, dims: Dimensions, uploads: int, *, late: bool = False) -> Size:
+        """Of a step of so many uploads of devices with as many samples each."""
         upload = self.upload.size(dims)
+        ages = uploads * STALE_BITS if late else 0
         numbers = self.devices + 2 + SAMPLE_BITS + (0 if upload.exact else 1 + LENGTH_BITS)
-        return Size(HEAD_BITS + 1 + ROUND_BITS + numbers + uploads * upload.bits, upload.exact)
+        return Size(1 + ROUND_BITS + numbers + ages + uploads * upload.bits, upload.exact)
+
+    def coded_step_size(self, dims: Dimensions) -> Size:
+        """Of a coded step."""
+        return Size(1 + ROUND_BITS + self.codes.size(dims).bits)
 
     def encode(self, value: GlobalState, dims: Dimensions) -> Encoded:
         """The bits without a gap; weights begin with a whole byte."""
@@ -177,6 +182,33 @@ class GlobalSteps:
         if max(lengths) > size.bits:
             raise PayloadError(f"{self.name}: {max(lengths)} bits; must be at most {size.bits}")
         return [Encoded(np.packbits(reader.take(bits)).tobytes(), bits) for bits in lengths]
+
+
+def tree_of_step(step: Step) -> State:
+    """A step as a checkpoint keeps it."""
+    bodies = [step.codes] if step.codes else [own.body for _, own in sorted(step.uploads.items())]
+    return {
+        "round": step.round_number,
+        "devices": np.array(sorted(step.uploads), np.int64),
+        "samples": np.array([step.uploads[d].samples for d in sorted(step.uploads)], np.int64),
+        "ages": np.array([step.uploads[d].staleness for d in sorted(step.uploads)], np.int64),
+        "bits": np.array([each.bits for each in bodies], np.int64),
+        "data": np.frombuffer(b"".join(each.data for each in bodies), np.uint8),
+    }
+
+
+def step_of_tree(tree: Mapping[str, Any]) -> Step:
+    """The step that ``tree_of_step`` took apart."""
+    data, place, bodies = tree["data"].tobytes(), 0, []
+    for bits in tree["bits"].tolist():
+        end = place + -(-bits // 8)
+        bodies.append(Encoded(data[place:end], bits))
+        place = end
+    devices, samples, ages = (tree[name].tolist() for name in ("devices", "samples", "ages"))
+    if not devices:
+        return Step(int(tree["round"]), {}, bodies[0])
+    carried = [Carried(*each) for each in zip(samples, bodies, ages, strict=True)]
+    return Step(int(tree["round"]), dict(zip(devices, carried, strict=True)))
 
 
 class _Reader:

@@ -119,6 +119,9 @@ class AvailabilityConfig(Section):
     wait: str = "all"
     """When the server takes its step: all, quorum:0.8 (a share of the uploads has arrived),
     deadline:30 (seconds), buffered:10 (uploads, late ones too), asynchronous (every upload)."""
+    listeners: Literal["auto", "participants", "all"] = "auto"
+    """Who receives a multicast: the devices of this round and of the next, or all that are idle;
+    auto: all where steps come down, which are few bits as long as nobody misses one."""
     min_uploads: Count = 0
     """Quorum: with fewer uploads, the server makes no update."""
     missed_quorum: Literal["skip", "repeat"] = "skip"

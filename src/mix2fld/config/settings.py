@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from mix2fld.base.bounds import how_many
 from mix2fld.base.errors import InputError, did_you_mean
 from mix2fld.config.data import DataConfig as DataConfig
 from mix2fld.config.fields import (
@@ -208,11 +209,7 @@ class CommonSettings(Section):
     @property
     def participants_per_round(self) -> int:
         """Number of devices sampled in a round, if all are available."""
-        if self.participants == "all":
-            return self.data.devices
-        if isinstance(self.participants, int):
-            return self.participants
-        return max(1, round(self.participants * self.data.devices))
+        return how_many(self.participants, self.data.devices)
 
     @property
     def devices_evaluated(self) -> int:

@@ -36,8 +36,18 @@ GRACE_S = 5.0  # an order must not expire while somebody waits for its answer
 Send = Callable[[int, float], None]
 """Sends one device what it is asked, to expire after so many seconds."""
 DEVICE_SECTIONS = (
-    *("protocol", "seed", "rounds", "curve_points", "learning", "seeding", "updates", "privacy"),
-    *("statistics", "defence"),
+    *(
+        "protocol",
+        "seed",
+        "rounds",
+        "curve_points",
+        "participants",
+        "learning",
+        "seeding",
+        "updates",
+        "privacy",
+    ),
+    *("statistics", "defence", "availability"),
 )
 """Of a config: what devices read."""
 LONGEST_VERSION = 20

@@ -309,9 +309,10 @@ class RemoteFleet:
     def _orders(self, owed: Owed, order: Order) -> dict[int, TrainOrder]:
         roster = order.roster
         lacking = owed | (roster.listened > roster.last_turn)
-        last = order.last_download(again=True) if lacking[list(order.asked)].any() else None
         return {
-            device: self._order_for(device, order, last if lacking[device] else None)
+            device: self._order_for(
+                device, order, order.last_download(device) if lacking[device] else None
+            )
             for device in order.asked
         }
 

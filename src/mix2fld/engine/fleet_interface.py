@@ -18,8 +18,8 @@ from mix2fld.types import Tensors
 class LastDownload(Protocol):
     """The last global state as it would be sent; None if there is none."""
 
-    def __call__(self, *, again: bool = False) -> bytes | None:
-        """All of it; or what was multicast, again."""
+    def __call__(self, device: int | None = None) -> bytes | None:
+        """All of it; or for a device that missed none since its last turn."""
 
 
 class Order(NamedTuple):

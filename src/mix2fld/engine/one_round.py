@@ -6,6 +6,7 @@ down what happened.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,7 +76,7 @@ def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunSta
     outcome = Outcome(order.round_number, order.asked, uploaded, sent.data, receivers, ended)
     devices, delivered = fleet.deliver(devices, outcome)
     down = down.only(delivered.devices)
-    server = _after_receipt(scenario, server, delivered.devices, sent)
+    server = _after_receipt(scenario, server, delivered.devices, order.asked, sent)
 
     known, measured = _measure(scenario, fleet, state, trained, server)
     network = trained.network_seconds, delivered.network_seconds
@@ -143,10 +144,15 @@ def _draw(
 def _order(scenario: Scenario, state: RunState, available: Sequence[int], link: State) -> Order:
     number = state.round_number + 1
 
-    def last_download(*, again: bool = False) -> bytes | None:
+    def last_download(device: int | None = None) -> bytes | None:
         if not state.server.updates:
             return None
-        return scenario.wire.encode_download(state.server, again=again).data
+        alike = not scenario.wire.downlink.sends_steps
+        return encoded(None if alike else device)
+
+    @cache
+    def encoded(device: int | None) -> bytes:
+        return scenario.wire.encode_download(state.server, device).data
 
     asked = _draw(scenario, available, state.flights, number)
     evaluated = scenario.evaluated_in(number)
@@ -158,8 +164,11 @@ def _order(scenario: Scenario, state: RunState, available: Sequence[int], link: 
 def _audience(
     scenario: Scenario, order: Order, available: Sequence[int], air: Airtime
 ) -> list[int]:
-    """Who listens to the multicast: the devices of this round and of the next (decision 28)."""
-    coming = _draw(scenario, available, air.busy, order.round_number + 1)
+    """Who listens to the multicast: all idle devices, or those of this round and of the next
+    (decision 28)."""
+    coming: Collection[int] = set(available) - air.busy.keys()
+    if not scenario.wire.all_listen:
+        coming = _draw(scenario, available, air.busy, order.round_number + 1)
     done = {*order.asked, *air.ended} - air.busy.keys()
     return sorted({*coming, *(d for d in done if d in order.asked or d in available)})
 
@@ -191,12 +200,16 @@ def _carry_download(
 
 
 def _after_receipt(
-    scenario: Scenario, server: ServerState, receivers: Collection[int], sent: Multicast
+    scenario: Scenario,
+    server: ServerState,
+    receivers: Collection[int],
+    asked: Collection[int],
+    sent: Multicast,
 ) -> ServerState:
     """The server when it knows who received its multicast."""
     if sent.data is None:
         return server
-    changed = scenario.wire.downlink.on_receipt(server, receivers, sent.value)
+    changed = scenario.wire.downlink.on_receipt(server, receivers, asked, sent.value)
     return replace(server, memory={**server.memory, **changed}) if changed else server
 
 

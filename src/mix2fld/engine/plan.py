@@ -14,7 +14,7 @@ from mix2fld.config.settings import Config
 from mix2fld.engine.bit_budgets import reaches_half
 from mix2fld.engine.clock import device_step_us
 from mix2fld.engine.energy import Busy, Power
-from mix2fld.engine.wire import Wire
+from mix2fld.engine.wire import Wire, checked_wire
 from mix2fld.links import Budget, Direction, Forecast, Link
 from mix2fld.links.transports import Transport
 from mix2fld.protocols.parts import Arrives
@@ -159,7 +159,7 @@ def plan_transfers(
 
     plans = []
     for name in names:
-        wire = Wire(get_protocol(name), sizes)
+        wire = checked_wire(get_protocol(name), sizes)
         plans += [planned(name, kind, "uplink", size) for kind, size in _uploads(wire)]
         plans += [planned(name, kind, "downlink", size) for kind, size in _downloads(wire, arrives)]
     return plans

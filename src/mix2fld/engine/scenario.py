@@ -6,9 +6,8 @@ from functools import cached_property
 from mix2fld.base.streams import stream
 from mix2fld.config.settings import Config
 from mix2fld.engine.clock import device_step_us
-from mix2fld.engine.policies import make_policy
 from mix2fld.engine.policies.policy import Policy
-from mix2fld.engine.wire import Wire
+from mix2fld.engine.wire import Wire, checked_wire
 from mix2fld.links import Link
 from mix2fld.protocols.base import Protocol
 from mix2fld.tasks.learning import Learning
@@ -41,12 +40,12 @@ class Scenario:
     @cached_property
     def wire(self) -> Wire:
         """What crosses the link."""
-        return Wire(self.protocol, self.learning, relays=not self.policy.uses_late)
+        return checked_wire(self.protocol, self.learning)
 
-    @cached_property
+    @property
     def policy(self) -> Policy:
         """When the server takes its step."""
-        return make_policy(self.config)
+        return self.wire.policy
 
     @cached_property
     def reference(self) -> int:

@@ -3,37 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-import numpy as np
-
-from mix2fld.base.errors import InputError
 from mix2fld.engine.flights import Flight
 from mix2fld.engine.messages import Message
 from mix2fld.engine.scenario import Scenario
+from mix2fld.protocols import lateness
 from mix2fld.protocols.parts import Turn
 from mix2fld.types import ServerState, Upload
-
-
-def check_lateness(scenario: Scenario) -> None:
-    """Refuse what has no meaning where uploads of other rounds are used."""
-    config, protocol = scenario.config, scenario.protocol
-    if not scenario.policy.uses_late:
-        return
-    together = {
-        "upload_every": config.updates.upload_every > 1,
-        "min_uploads": config.availability.min_uploads > 0,
-        "evaluated_rounds": config.evaluated_rounds == "last",
-    }
-    for name in [name for name, given in together.items() if given]:
-        raise InputError(
-            field=name, hint=f"has no meaning with wait = {config.availability.wait}; leave it out"
-        )
-    if not protocol.late_uploads:
-        raise InputError(
-            field="wait",
-            value=config.availability.wait,
-            hint=f"{protocol.title} needs the uploads of a round together; must be all, quorum or "
-            "deadline",
-        )
 
 
 def with_last_uploads(
@@ -69,14 +44,7 @@ def mixed(
     scenario: Scenario, before: ServerState, after: ServerState, inbox: Mapping[int, Upload]
 ) -> ServerState:
     """The server after its step, which goes the less far the staler its uploads are."""
-    policy = scenario.policy
     if scenario.protocol.late_uploads != "mixed" or not inbox or after.weights is None:
         return after
-    part = np.float32(
-        policy.share * np.mean([policy.weight(upload.staleness) for upload in inbox.values()])
-    )
-    if part == 1:
-        return after
     last = scenario.learning.sent.common_weights if before.weights is None else before.weights
-    weights = zip(last, after.weights, strict=True)
-    return replace(after, weights=tuple(old + part * (new - old) for old, new in weights))
+    return replace(after, weights=lateness.mixed(scenario.policy, last, after.weights, inbox))

@@ -15,7 +15,6 @@ from mix2fld.engine.flights import Airtime, Flight
 from mix2fld.engine.info import Quorum
 from mix2fld.engine.policies.policy import Policy
 from mix2fld.engine.scenario import Scenario
-from mix2fld.engine.staleness import check_lateness
 from mix2fld.protocols.parts import Turn
 from mix2fld.types import ServerState, Upload
 
@@ -108,7 +107,6 @@ def collect_uploads(
 def check_exchange(scenario: Scenario) -> None:
     """Refuse a policy of time, or a protocol, whose uploads have no meaning on this link."""
     protocol, config, policy = scenario.protocol, scenario.config, scenario.policy
-    check_lateness(scenario)
     if not scenario.link.adds:
         return
     if not policy.at_once:

@@ -4,7 +4,7 @@ Every fleet calls these, so that bits charged are bits carried wherever the devi
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
@@ -12,6 +12,7 @@ from mix2fld.base.errors import InputError, Mix2fldError
 from mix2fld.codecs import Encoded, Payload, PayloadError, Size, Weights
 from mix2fld.codecs.weights import FULL_PRECISION
 from mix2fld.engine.messages import SERVER, Message
+from mix2fld.engine.policies import make_policy, policy_of
 from mix2fld.protocols.base import Protocol
 from mix2fld.protocols.downlink import GlobalVersions
 from mix2fld.protocols.parts import Arrives, Device, Turn
@@ -22,16 +23,19 @@ from mix2fld.tasks.replay import REPLAY, seeds_in
 from mix2fld.tasks.training import rate_in_round, resolve
 from mix2fld.types import Inputs, Local, SampleFormat, SeedSet, ServerState, State, Upload
 
+if TYPE_CHECKING:
+    from mix2fld.config.settings import Config
+
 
 class Wire:
     """A protocol bound to a run, and what of it crosses the link."""
 
-    def __init__(self, protocol: Protocol, sizes: Sizes, *, relays: bool = True) -> None:
-        """``relays``: whether a step of the server is a function of the uploads alone."""
+    def __init__(self, protocol: Protocol, sizes: Sizes) -> None:
         if sizes.sent is not sizes:
             check_personal(protocol, sizes.config.learning.personal)
         self.shared, self.completed, sizes = sizes.shared, sizes.completed, sizes.sent
-        self.protocol, self._relays = protocol.bound(sizes), relays
+        self.protocol = protocol.bound(sizes)
+        self.policy = policy_of(sizes.config.availability.wait)
         self._sizes, self._dims = sizes, sizes.dims
         self.downlink: Protocol | GlobalVersions | Replayed = self._versions() or self.protocol
         self._body = self.protocol.upload_codec
@@ -69,6 +73,12 @@ class Wire:
     def download_size(self, arrives: Arrives | None = None) -> Size:
         """Bits of the multicast in advance; with ``arrives``, of the largest that arrives."""
         return self.downlink.download_size(arrives)
+
+    @property
+    def all_listen(self) -> bool:
+        """Whether all idle devices receive a multicast, or those of this round and the next."""
+        listeners = self._sizes.config.availability.listeners
+        return self.downlink.sends_steps if listeners == "auto" else listeners == "all"
 
     @property
     def most_download(self) -> Size:
@@ -166,10 +176,11 @@ class Wire:
         encoded = self._down.encode(value, self._dims)
         return Message(SERVER, round_number, encoded)
 
-    def encode_download(self, server: ServerState, *, again: bool = False) -> Encoded:
-        """The server's state for a device that has nothing; or what was last multicast, again."""
-        download = self.downlink.download_again if again else self.downlink.download
-        return self._down.encode(download(server), self._dims)
+    def encode_download(self, server: ServerState, device: int | None = None) -> Encoded:
+        """The server's state for anybody; or for a device that missed nothing since its turn."""
+        down = self.downlink
+        value = down.download(server) if device is None else down.download_to(server, device)
+        return self._down.encode(value, self._dims)
 
     def decode_download(self, data: bytes, states: Iterable[State] = ()) -> State:
         """The entries of a device's state that the multicast replaces.
@@ -198,17 +209,9 @@ class Wire:
             raise InputError(
                 field="downlink",
                 value=chosen,
-                hint=f"{protocol.title} cannot be downloaded so: its server step needs more than "
-                f"weights and uploads; must be {' or '.join(protocol.downlinks)}",
+                hint=_why_not(protocol),
             )
-        if chosen == "relay" and not self._relays:
-            raise InputError(
-                field="downlink",
-                value=chosen,
-                hint="late uploads count less, which devices do not know; must be weights or coded",
-            )
-        relays = self._relays and "relay" in protocol.downlinks
-        if chosen == "weights" or (chosen == "auto" and not relays):
+        if chosen == "weights" or (chosen == "auto" and "relay" not in protocol.downlinks):
             return None
         if asked == "default" and settings.downlink_bits != FULL_PRECISION:
             return None
@@ -219,7 +222,17 @@ class Wire:
                 hint=f"{protocol.title} must download weights alone, in downlink_bits = "
                 f"{FULL_PRECISION}; or must be weights",
             )
-        return GlobalVersions(protocol, coded=chosen == "coded")
+        versions = GlobalVersions(protocol, chosen == "coded", self.policy)
+        if chosen == "coded" or versions.relays:
+            return versions
+        if chosen == "auto":
+            return None
+        raise InputError(
+            field="downlink",
+            value=chosen,
+            hint=f"the uploads of a step of {protocol.title} have more bits than all weights; "
+            f"must be {_listed(other for other in protocol.downlinks if other != 'relay')}",
+        )
 
     def _replayed(self) -> Replayed:
         seeds = self.protocol.seeds
@@ -233,6 +246,51 @@ class Wire:
         devices = self._sizes.config.data.devices
         inner = self._versions() or self.protocol
         return Replayed(inner, seeds.payload(self._sizes), self._dims, devices)
+
+
+def checked_wire(protocol: Protocol, sizes: Sizes) -> Wire:
+    """What crosses the link in a run, whose server can wait as ``wait`` says."""
+    make_policy(sizes.config)
+    wire = Wire(protocol, sizes)
+    if wire.policy.uses_late:
+        _check_lateness(protocol, sizes.config)
+    return wire
+
+
+def _check_lateness(protocol: Protocol, config: "Config") -> None:
+    """Refuse what has no meaning where uploads of other rounds are used."""
+    together = {
+        "upload_every": config.updates.upload_every > 1,
+        "min_uploads": config.availability.min_uploads > 0,
+        "evaluated_rounds": config.evaluated_rounds == "last",
+    }
+    for name in [name for name, given in together.items() if given]:
+        raise InputError(
+            field=name, hint=f"has no meaning with wait = {config.availability.wait}; leave it out"
+        )
+    if not protocol.late_uploads:
+        raise InputError(
+            field="wait",
+            value=config.availability.wait,
+            hint=f"{protocol.title} needs the uploads of a round together; must be all, quorum or "
+            "deadline",
+        )
+
+
+def _why_not(protocol: Protocol) -> str:
+    """Why a global model does not come down as was asked."""
+    if protocol.downlinks == ("weights",) and not protocol.download_codec.size(protocol.dims).bits:
+        return f"{protocol.title} downloads nothing; leave it out"
+    return (
+        f"{protocol.title} cannot be downloaded so: its server step needs more than weights and "
+        f"uploads; must be {_listed(protocol.downlinks)}"
+    )
+
+
+def _listed(words: Iterable[str]) -> str:
+    """Words as a sentence has them: a, b or c."""
+    *others, last = words
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def check_mixable(protocol: Protocol, samples: SampleFormat) -> None:

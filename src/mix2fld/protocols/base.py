@@ -84,6 +84,8 @@ class Protocol(ABC):
     """Whether statistics must determine the last layer of a model."""
     downlinks: ClassVar[tuple[str, ...]] = ("weights",)
     """How the global model can come down; the first is the protocol's own."""
+    sends_steps: ClassVar[bool] = False
+    """Whether the size of a download depends on how many steps its listeners missed."""
     needs_replay: ClassVar[bool] = False
     """Whether a device cannot upload without the seed samples of all devices."""
 
@@ -239,16 +241,21 @@ class Protocol(ABC):
     def download(self, server: ServerState) -> Any:
         """What ``download_codec`` carries."""
 
-    def download_again(self, server: ServerState) -> Any:
-        """What was multicast last, for a device that could have heard it."""
+    def download_to(self, server: ServerState, device: int) -> Any:
+        """What it carries to a device that could have heard the multicasts since its last turn."""
         return self.download(server)
 
     def download_for(self, server: ServerState, audience: Sequence[int], arrives: Arrives) -> Any:
         """What it carries to these listeners; most protocols carry the same to everyone."""
         return self.download(server)
 
-    def on_receipt(self, server: ServerState, receivers: Collection[int], value: Any) -> State:
-        """The entries of the server's memory that change when these devices received a value."""
+    def on_receipt(
+        self, server: ServerState, receivers: Collection[int], asked: Collection[int], value: Any
+    ) -> State:
+        """The entries of the server's memory that change when these devices received a value.
+
+        Those that were ``asked`` for an upload have confirmed it; others will be sent it again.
+        """
         return {}
 
     # What an upload says, as numbers

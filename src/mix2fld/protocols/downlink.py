@@ -32,15 +32,20 @@ from mix2fld.codecs import (
     with_last_layer_apart,
 )
 from mix2fld.codecs.global_steps import (
+    HEAD_BITS,
     MOST_STEPS,
     STALE_BITS,
     Carried,
     GlobalState,
     GlobalSteps,
     Step,
+    step_of_tree,
+    tree_of_step,
 )
 from mix2fld.codecs.rotated_plan import bits_with_norm
 from mix2fld.protocols.base import Protocol
+from mix2fld.protocols.lateness import Lateness, mixed
+from mix2fld.protocols.listeners import steps_missed
 from mix2fld.protocols.parts import Arrives, Inbox, Turn
 from mix2fld.tensors import minus, plus, zeros
 from mix2fld.types import ServerState, State, Tensors, Upload
@@ -64,8 +69,10 @@ class GlobalVersions:
     inner: Protocol
     coded: bool
     """Whether the server codes its steps, or relays uploads."""
+    policy: Lateness
 
     same_for_all = False
+    sends_steps = True
 
     @cached_property
     def download_codec(self) -> GlobalSteps:
@@ -75,19 +82,30 @@ class GlobalVersions:
             protocol.devices, protocol.upload_codec, self._codec, protocol.download_codec
         )
 
-    def download_size(self, arrives: Arrives | None = None) -> Size:
-        """Of the step of a round in which all uploads arrive, unless weights are smaller."""
+    @cached_property
+    def relays(self) -> bool:
+        """Whether the uploads of a step can have fewer bits than all weights."""
+        whole = self.download_codec.size(self.inner.dims)
+        return not self._step_size.exact or self._step_size.bits < whole.bits
+
+    @cached_property
+    def _step_size(self) -> Size:
+        """Of a step whose uploads all arrive."""
         config, dims = self.inner.learning.config, self.inner.dims
-        whole = self.download_codec.size(dims)
         if self.coded:
-            body = Encoded(
-                b"\0" * -(-self._codec.size(dims).bits // 8), self._codec.size(dims).bits
-            )
-            head = self.download_codec.step_size(dims, 0).bits
-            step = Size(head - self.inner.devices + body.bits)
-        else:
-            step = self.download_codec.step_size(dims, config.participants_per_round)
-        return step if step.bits < whole.bits else Size(whole.bits)
+            return self.download_codec.coded_step_size(dims)
+        asked = config.participants_per_round
+        uploads = int(min(asked, self.policy.enough(asked)))
+        return self.download_codec.step_size(dims, uploads, late=self.policy.uses_late)
+
+    def download_size(self, arrives: Arrives | None = None) -> Size:
+        """Mean over rounds in which all uploads arrive; no more than all weights."""
+        chances = steps_missed(self.inner.learning.config, self.policy)
+        step, whole = self._step_size, self.download_codec.size(self.inner.dims)
+        sizes = np.minimum(HEAD_BITS + step.bits * np.arange(1, 1 + len(chances)), whole.bits)
+        most = int(np.flatnonzero(chances)[-1])
+        exact = step.exact and not np.any(chances[:most])
+        return Size(round(float(sizes @ chances)), exact)
 
     # The device half
 
@@ -137,13 +155,14 @@ class GlobalVersions:
         decode, dims = self.inner.upload_codec.decode, self.inner.dims
         turns = [Turn(learning.seed, number - own.staleness, d) for d, own in step.uploads.items()]
         read = self.inner.reads([decode(own.body.data, dims) for own in uploads], turns)
+        weights = [self.policy.weight(own.staleness) for own in uploads]
         inbox = {
-            device: Upload(value, own.samples, staleness=own.staleness)
-            for (device, own), value in zip(step.uploads.items(), read, strict=True)
+            device: Upload(value, own.samples, weight=weight, staleness=own.staleness)
+            for (device, own), value, weight in zip(step.uploads.items(), read, weights, strict=True)
         }
         after, _ = self.inner.step(ServerState(weights=begun), inbox, number)
         assert after.weights is not None
-        return after.weights
+        return mixed(self.policy, base, after.weights, inbox)
 
     # The server half
 
@@ -166,9 +185,15 @@ class GlobalVersions:
             step = self._relayed(inbox, round_number)
             if step is not None and memory["version"] < CHECKED_STEPS:
                 self._check_relay(step, before, after)
-        kept = [] if step is None else [*memory["kept"], _as_tree(step)]
-        memory |= {"version": memory["version"] + 1, "kept": kept[-MOST_STEPS:]}
+        kept = [] if step is None else self._worth_keeping([*memory["kept"], tree_of_step(step)])
+        memory |= {"version": memory["version"] + 1, "kept": kept}
         return after.keeping(**{STEPS: memory})
+
+    def _worth_keeping(self, steps: list[State]) -> list[State]:
+        """The latest steps; more of them than all weights have bits are never sent."""
+        most = self.inner.download_codec.size(self.inner.dims).bits
+        bits = np.cumsum([int(step["bits"].sum()) for step in reversed(steps)])
+        return steps[-min(MOST_STEPS, max(1, int(np.sum(bits < most)))) :]
 
     def _relayed(self, inbox: Inbox, round_number: int) -> Step | None:
         """The uploads as they came; None where there is only their sum."""
@@ -196,16 +221,20 @@ class GlobalVersions:
         weights = self._weights(server)
         return GlobalState(int(self._memory(server)["version"]), checksum(weights), weights)
 
-    def download_again(self, server: ServerState) -> GlobalState:
-        """The steps that were last multicast; all weights if these were."""
+    def download_to(self, server: ServerState, device: int) -> GlobalState:
+        """The steps since the version that it confirmed last; all weights if these are smaller."""
         whole, memory = self.download(server), self._memory(server)
-        since, first = int(memory.get("since", ANY)), whole.version - len(memory["kept"])
-        return whole if since < first else self._steps_since(server, since)
+        since, first = int(self._versions(server, "confirmed")[device]), self._first_kept(memory)
+        if since < first:
+            return whole
+        codec, dims = self.download_codec, self.inner.dims
+        choices = (self._steps_since(server, since), whole)
+        return min(choices, key=lambda choice: codec.encode(choice, dims).bits)
 
     def _steps_since(self, server: ServerState, version: int) -> GlobalState:
         memory = self._memory(server)
         trees = memory["kept"][len(memory["kept"]) - (int(memory["version"]) - version) :]
-        steps = tuple(_as_step(tree) for tree in trees)
+        steps = tuple(step_of_tree(tree) for tree in trees)
         return self.download(server)._replace(weights=None, steps=steps)
 
     def download_for(
@@ -217,7 +246,7 @@ class GlobalVersions:
         """
         whole, codec, dims = self.download(server), self.download_codec, self.inner.dims
         has = self._versions(server)[list(audience)]
-        first = whole.version - len(self._memory(server)["kept"])
+        first = self._first_kept(self._memory(server))
         begins = sorted({int(version) for version in has if version >= first})
         longest = self._steps_since(server, begins[0]) if begins else whole
         left_out = [version - begins[0] for version in begins]
@@ -229,21 +258,30 @@ class GlobalVersions:
         return choices[(likely or order)[0]]
 
     def on_receipt(
-        self, server: ServerState, receivers: Collection[int], value: GlobalState
+        self,
+        server: ServerState,
+        receivers: Collection[int],
+        asked: Collection[int],
+        value: GlobalState,
     ) -> State:
-        """Who has which version now."""
-        has = self._versions(server).copy()
+        """Who has which version now, and who confirmed it."""
+        has, confirmed = self._versions(server).copy(), self._versions(server, "confirmed").copy()
         since = ANY if value.weights is not None else value.since
         took = [device for device in receivers if has[device] >= since]
         has[took] = value.version
-        return {STEPS: {**self._memory(server), "has": has, "since": since}}
+        confirmed[[device for device in took if device in asked]] = value.version
+        return {STEPS: {**self._memory(server), "has": has, "confirmed": confirmed}}
+
+    def _first_kept(self, memory: Mapping[str, Any]) -> int:
+        """The version that the oldest step that is kept begins with."""
+        return int(memory["version"]) - len(memory["kept"])
 
     def _memory(self, server: ServerState) -> dict[str, Any]:
         kept = server.memory.get(STEPS)
         return dict(kept) if kept is not None else {"version": 0, "kept": []}
 
-    def _versions(self, server: ServerState) -> NDArray[np.int64]:
-        found = self._memory(server).get("has")
+    def _versions(self, server: ServerState, which: str = "has") -> NDArray[np.int64]:
+        found = self._memory(server).get(which)
         alike = self.inner.learning.config.learning.initial_weights != "independent"
         begun = np.full(self.inner.devices, 0 if alike else NONE, np.int64)
         return begun if found is None else np.asarray(found)
@@ -300,30 +338,3 @@ def checksum(weights: Tensors) -> int:
     for array in weights:
         found = zlib.crc32(np.ascontiguousarray(array, "<f4").tobytes(), found)
     return found
-
-
-def _as_tree(step: Step) -> State:
-    """A step as a checkpoint keeps it."""
-    bodies = [step.codes] if step.codes else [own.body for _, own in sorted(step.uploads.items())]
-    return {
-        "round": step.round_number,
-        "devices": np.array(sorted(step.uploads), np.int64),
-        "samples": np.array([step.uploads[d].samples for d in sorted(step.uploads)], np.int64),
-        "ages": np.array([step.uploads[d].staleness for d in sorted(step.uploads)], np.int64),
-        "bits": np.array([each.bits for each in bodies], np.int64),
-        "data": np.frombuffer(b"".join(each.data for each in bodies), np.uint8),
-    }
-
-
-def _as_step(tree: Mapping[str, Any]) -> Step:
-    """The step that ``_as_tree`` took apart."""
-    data, place, bodies = tree["data"].tobytes(), 0, []
-    for bits in tree["bits"].tolist():
-        end = place + -(-bits // 8)
-        bodies.append(Encoded(data[place:end], bits))
-        place = end
-    devices, samples, ages = (tree[name].tolist() for name in ("devices", "samples", "ages"))
-    if not devices:
-        return Step(int(tree["round"]), {}, bodies[0])
-    carried = [Carried(*each) for each in zip(samples, bodies, ages, strict=True)]
-    return Step(int(tree["round"]), dict(zip(devices, carried, strict=True)))

@@ -33,9 +33,12 @@ class Replayed:
     dims: Dimensions
     devices: int
 
+    same_for_all = False
+
     @property
-    def same_for_all(self) -> bool:
-        return False
+    def sends_steps(self) -> bool:
+        """As without seeds."""
+        return self.inner.sends_steps
 
     @property
     def download_codec(self) -> WithSeeds:
@@ -53,9 +56,9 @@ class Replayed:
         """All seed samples: for a device that has nothing."""
         return self.inner.download(server), _trusted(server)
 
-    def download_again(self, server: ServerState) -> Any:
+    def download_to(self, server: ServerState, device: int) -> Any:
         """With all seed samples."""
-        return self.inner.download_again(server), _trusted(server)
+        return self.inner.download_to(server, device), _trusted(server)
 
     def download_for(self, server: ServerState, audience: Sequence[int], arrives: Arrives) -> Any:
         """The seed samples that most listeners lack, as many as arrive."""
@@ -94,14 +97,16 @@ class Replayed:
         """As without seeds."""
         return self.inner.after_step(before, after, inbox, round_number)
 
-    def on_receipt(self, server: ServerState, receivers: Collection[int], value: Any) -> State:
+    def on_receipt(
+        self, server: ServerState, receivers: Collection[int], asked: Collection[int], value: Any
+    ) -> State:
         """Who has whose seeds now; those that are not trusted are sent again if they ever are."""
         inner, sent = value
         has, trusted = self._who_has(server), _trusted(server)
         has[np.ix_(list(receivers), list(sent))] = True
         has[:, [device for device in range(self.devices) if device not in trusted]] = False
         kept = {OWNERS: np.packbits(has, axis=1)}
-        return {**self.inner.on_receipt(server, receivers, inner), REPLAY: kept}
+        return {**self.inner.on_receipt(server, receivers, asked, inner), REPLAY: kept}
 
     @property
     def _empty(self) -> State:

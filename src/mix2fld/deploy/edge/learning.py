@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.base.bounds import how_many
 from mix2fld.base.errors import InputError
 from mix2fld.data.samples import as_fed
 from mix2fld.dataset import SampleFormat
@@ -97,6 +98,7 @@ def plain_config(fields: dict[str, Any]) -> Any:
     """The settings as attributes, as a ``Config`` has them: they were checked by the server."""
     config = _as_attributes(fields)
     mixed = config.seeding.mixing_ratio
+    config.participants_per_round = how_many(config.participants, config.data.devices)
     config.seeding.ratios = (*mixed, 1.0 - sum(mixed))
     return config
 

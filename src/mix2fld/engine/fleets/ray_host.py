@@ -198,6 +198,6 @@ def _as_order(order: ShardOrder) -> "Order":
         order.reference,
         order.evaluated,
         Roster.empty(0),
-        lambda **_: None,
+        lambda _=None: None,
         order.bit_budgets,
     )

@@ -2,10 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from mix2fld.config.settings import Config
 from mix2fld.engine.policies.policy import Policy
+
+if TYPE_CHECKING:
+    from mix2fld.config.settings import Config
 
 
 @dataclass(frozen=True)
@@ -22,14 +24,14 @@ class Buffered(Policy):
     oldest: float = math.inf
     """Most steps that an upload may be old; one that is older is not used."""
 
-    def check(self, config: Config) -> None:
+    def check(self, config: "Config") -> None:
         """A buffer that the fleet can fill."""
         most, whole = config.participants_per_round, self.uploads == int(self.uploads)
         if not (1 <= self.uploads <= most and whole):
             hint = f"a buffer of uploads must be a whole number from 1 to {most}, those asked"
-            raise self.refused(config, hint)
+            raise self.refused(config.availability.wait, hint)
         if not 0 < self.mixing <= 1:
-            raise self.refused(config, "mixing must be above 0 and at most 1")
+            raise self.refused(config.availability.wait, "mixing must be above 0 and at most 1")
 
     def enough(self, asked: int) -> float:
         """The buffer is full."""

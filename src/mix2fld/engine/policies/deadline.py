@@ -1,10 +1,12 @@
 """Wait for so many seconds; uploads that come later are not used."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from mix2fld.config.settings import Config
 from mix2fld.engine.policies.policy import Policy
+
+if TYPE_CHECKING:
+    from mix2fld.config.settings import Config
 
 
 @dataclass(frozen=True)
@@ -14,10 +16,10 @@ class Deadline(Policy):
     spelled: ClassVar[str] = "seconds above 0, as in deadline:30"
     seconds: float
 
-    def check(self, config: Config) -> None:
+    def check(self, config: "Config") -> None:
         """Some time."""
         if not self.seconds:
-            raise self.refused(config)
+            raise self.refused(config.availability.wait)
 
     @property
     def limit(self) -> float:

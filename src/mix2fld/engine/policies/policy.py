@@ -2,10 +2,12 @@
 
 import math
 from dataclasses import dataclass, fields
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from mix2fld.base.errors import InputError
-from mix2fld.config.settings import Config
+
+if TYPE_CHECKING:
+    from mix2fld.config.settings import Config
 
 
 @dataclass(frozen=True)
@@ -25,8 +27,8 @@ class Policy:
     """Whether an upload that the server did not wait for is used in a later step."""
 
     @classmethod
-    def of(cls, value: str, config: Config) -> Self:
-        """The policy with what stands behind the colon; it is refused if it means nothing."""
+    def of(cls, value: str, spelled: str) -> Self:
+        """The policy with what stands behind the colon of what was ``spelled``."""
         own, given = [each.name for each in fields(cls) if each.init], dict[str, float]()
         for place, part in enumerate(value.split(",") if value else ()):
             name, equals, number = part.rpartition("=")
@@ -36,21 +38,18 @@ class Policy:
             except ValueError:
                 given[name] = math.nan
         if not given.keys() <= set(own) or not all(0 <= n < math.inf for n in given.values()):
-            raise cls.refused(config)
+            raise cls.refused(spelled)
         try:
-            policy = cls(**given)
+            return cls(**given)
         except TypeError:
-            raise cls.refused(config) from None
-        policy.check(config)
-        return policy
+            raise cls.refused(spelled) from None
 
     @classmethod
-    def refused(cls, config: Config, hint: str = "") -> InputError:
+    def refused(cls, spelled: str, hint: str = "") -> InputError:
         """Why a spelling means nothing."""
-        spelled = f"{config.availability.wait!r}"
-        return InputError(field="wait", value=spelled, hint=hint or f"must be {cls.spelled}")
+        return InputError(field="wait", value=f"{spelled!r}", hint=hint or f"must be {cls.spelled}")
 
-    def check(self, config: Config) -> None:
+    def check(self, config: "Config") -> None:
         """Refuse numbers that mean nothing in a run."""
 
     def enough(self, asked: int) -> float:

@@ -2,10 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from mix2fld.config.settings import Config
 from mix2fld.engine.policies.policy import Policy
+
+if TYPE_CHECKING:
+    from mix2fld.config.settings import Config
 
 
 @dataclass(frozen=True)
@@ -16,13 +18,13 @@ class Quorum(Policy):
     uploads: float
     """Up to 1 a share of the devices that were asked; above, their number."""
 
-    def check(self, config: Config) -> None:
+    def check(self, config: "Config") -> None:
         """A number of uploads that can arrive."""
         asked = config.participants_per_round
         whole = self.uploads == int(self.uploads) and self.uploads <= asked
         if not self.uploads or (self.uploads > 1 and not whole):
             hint = f"must be above 0 and at most 1, or a whole number up to {asked}, those asked"
-            raise self.refused(config, hint)
+            raise self.refused(config.availability.wait, hint)
 
     def enough(self, asked: int) -> float:
         """The share, rounded up."""
