@@ -25,7 +25,7 @@ FRAME_BITS = 8 * 222
 BASE: dict[str, Any] = {
     "devices": 20, "partition": "non-iid", "initial_weights": "edges", "rounds": 8,
     "local_steps": 1600, "logit_adjustment": 2.0, "device_model": "mean", "learning_rate": 0.01,
-    "final_learning_rate": 0.01, "curve_points": 1, "wait": "quorum:0.9",
+    "final_learning_rate": 0.01, "curve_points": 1, "wait": "quorum:0.8",
 }  # fmt: skip
 TRIALS: dict[str, tuple[str, dict[str, Any]]] = {
     "relay": ("Murmur 200, relay", {"protocols": ("murmur",), "update_bits": 200,
@@ -33,9 +33,12 @@ TRIALS: dict[str, tuple[str, dict[str, Any]]] = {
     "weights": ("Murmur 200, weights down", {"protocols": ("murmur",), "update_bits": 200,
                                              "downlink": "weights"}),
     "fl8": ("FL 8-bit", {"protocols": ("fl8",)}),
+    "fl": ("FL", {"protocols": ("fl",)}),
     "fl8-ideal": ("FL 8-bit, an ideal link", {"protocols": ("fl8",), "link": "ideal"}),
 }  # fmt: skip
 SHARES = (0.90, 0.93, 0.95)
+SEEDS = (0, 1, 2)
+"""Each has its own samples, places and fading."""
 
 
 def main() -> None:
@@ -49,8 +52,9 @@ def main() -> None:
 
 def run_missing() -> None:
     """One line for each run, as it ends."""
-    for key in [key for key in TRIALS if key not in recorded()]:
-        (result,) = mix2fld.run(grid_of(key))
+    done = {(key, run["seed"]) for key, runs in recorded().items() for run in runs}
+    for key, seed in [(key, seed) for key in TRIALS for seed in SEEDS if (key, seed) not in done]:
+        (result,) = mix2fld.run(grid_of(key, seed))
         lines = [
             {
                 "server": info["scores"]["global"],
@@ -65,13 +69,13 @@ def run_missing() -> None:
         ]
         RUNS.parent.mkdir(parents=True, exist_ok=True)
         with RUNS.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"key": key, "rounds": lines}) + "\n")
-        print(key, [round(line["server"] or 0, 3) for line in lines], flush=True)
+            file.write(json.dumps({"key": key, "seed": seed, "rounds": lines}) + "\n")
+        print(key, seed, [round(line["server"] or 0, 3) for line in lines], flush=True)
 
 
-def grid_of(key: str) -> mix2fld.Grid:
+def grid_of(key: str, seed: int = 0) -> mix2fld.Grid:
     """The settings of a trial."""
-    return mix2fld.Grid.of(**PRESETS["lorawan-dr5"]).replace(**BASE, **TRIALS[key][1])
+    return mix2fld.Grid.of(**PRESETS["lorawan-dr5"]).replace(**BASE, **TRIALS[key][1], seed=(seed,))
 
 
 def recorded() -> dict[str, list[dict[str, Any]]]:

@@ -261,6 +261,21 @@ def test_those_who_are_excluded_for_the_same_reason_share_a_line(
     assert "FD" in alike
 
 
+def test_with_a_quorum_its_chance_is_required_and_not_that_of_the_worst_device(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As in docs/lorawan.md: one sensor of twenty is hard to hear, and 18 of 20 are enough."""
+    sensors = ["advise", "--preset", "lorawan-dr5", "--devices", "20"]
+    for more, suits in ((["--wait", "quorum:0.9"], True), ([], False)):
+        main([*sensors, *more])
+        rows = capsys.readouterr().out.splitlines()
+        first, alone = (
+            next(n for n, row in enumerate(rows) if row.startswith(name))
+            for name in ("Murmur ", "Own statistics")
+        )
+        assert (first < alone) is suits
+
+
 def test_rows_whose_uploads_belong_together_are_named_and_not_left_out(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -325,10 +325,22 @@ def test_the_deployment_has_the_numbers_of_the_engine(tmp_path: Path, name: str)
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
 
+def test_a_plan_charges_the_one_download_of_a_run_once() -> None:
+    """The server has nothing new to send after the first."""
+    config = toy_config(protocol="statistics", rounds=4, feature_side=2)
+    (result,) = run(config, dataset=toy_dataset())
+    sent = [info["bits"]["down"] for info in result.rounds]
+    assert sent[1:] == [0, 0, 0]
+    scenario = simulate("statistics").scenario
+    plans = plan_transfers(["statistics"], scenario.learning, scenario.link)
+    times = {plan.transfer: plan.times_in_a_run(config) for plan in plans}
+    assert times == {"first upload": 1, "first download": 1}
+
+
 def test_plans_show_one_upload() -> None:
     scenario = simulate("statistics").scenario
     plans = plan_transfers(["statistics"], scenario.learning, scenario.link)
-    assert [plan.transfer for plan in plans] == ["first upload", "download"]
+    assert [plan.transfer for plan in plans] == ["first upload", "first download"]
     assert plans[0].size == scenario.wire.upload_size(with_seeds=True)
 
 

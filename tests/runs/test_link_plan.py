@@ -3,15 +3,19 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import product
 
+import numpy as np
 import pytest
 
 from mix2fld.base.errors import InputError
 from mix2fld.cli import main
 from mix2fld.config.grid import Grid
-from mix2fld.config.settings import Config, LearningConfig
+from mix2fld.config.settings import PRESETS, Config, LearningConfig
 from mix2fld.engine.energy import Power
+from mix2fld.engine.plan import chance_of
+from mix2fld.links import Forecast
 from mix2fld.models import MODELS, make_model, weight_shapes
 from mix2fld.runs.link_plan import plan_all, plan_link
 from mix2fld.tasks.known_shapes import known_shapes
@@ -114,7 +118,7 @@ def test_link_says_what_fits_one_device_and_the_slowest(capsys):
     assert "never" in rows["FL", "up"]
     assert "100.0" not in rows["FL", "up"]
     assert {"h", "min"} & set(rows["FD", "up"])
-    assert "standard error" in printed
+    assert "standard error" in " ".join(printed.split())
     assert "rounds per" in printed
     assert "FL: upload of 401,408 bits did not arrive in any of 100 simulated" in printed
 
@@ -199,3 +203,44 @@ def test_parameters_behind_a_name_are_planned_with() -> None:
     assert bits["mix2fld:seed_samples=5", "first upload"] == alone[0].size.bits
     assert list(dict.fromkeys(name for name, _ in bits)) == list(names)
     assert [one.protocol for one in plan_all(config).rounds] == list(names)
+
+
+def test_the_median_is_of_those_that_arrive_and_failures_are_apart():
+    """A frame of 25 bytes takes seconds; that some devices never succeed is another column."""
+    config = Config.of(**PRESETS["lorawan-dr5"]).replace(
+        devices=20, protocol="murmur", update_bits=200
+    )
+    upload = plan_link(config)[0]
+    day = upload.budget.max_slots * upload.slot_seconds
+    assert upload.budget.delivery_probability < 1
+    assert upload.seconds > 0.01 * day  # a mean with the limits of those that fail
+    assert upload.median_seconds < 120
+    of_all = Forecast("uplink", np.full(4, 9), 100, np.full(4, 0.5), *[np.full(4, 60.0)] * 2, 99.0)
+    assert replace(of_all, arrivals=np.array([3.0, 7, 50, 100])).median_slots == 3
+    assert of_all.median_slots == 60
+
+
+@pytest.mark.parametrize("preset", [None, "lorawan-dr5", "nb-iot"])
+def test_a_quorum_is_waited_for_and_nobody_else(preset):
+    """In the closed form as in simulated transfers: never longer than for all."""
+    config = Config.of(**(PRESETS[preset] if preset else {})).replace(
+        devices=20, protocol="murmur", update_bits=1000
+    )
+    times = [
+        plan_link(config.replace(wait=wait))[0].round_seconds
+        for wait in ("quorum:0.25", "quorum:0.5", "quorum:0.9", "all")
+    ]
+    assert times == sorted(times)
+    assert times[0] < times[-1]
+    assert plan_link(config.replace(wait="deadline:0.001"))[0].round_seconds == 0.001
+
+
+def test_a_quorum_that_is_met_is_the_chance_of_so_many_of_all():
+    chances = np.array([0.9, 0.5, 0.2])
+    every = [np.prod(np.where(who, chances, 1 - chances)) for who in product((0, 1), repeat=3)]
+    for needed in range(4):
+        met = [
+            p for p, who in zip(every, product((0, 1), repeat=3), strict=True) if sum(who) >= needed
+        ]
+        assert chance_of(needed, 3, chances) == pytest.approx(sum(met))
+    assert chance_of(1, 2, np.full(3, 0.5)) == pytest.approx(0.75)

@@ -248,7 +248,7 @@ def _option(
         return None  # for example, small seeds of samples that cannot be pooled
     share = {plan: plan.times_in_a_run(config) / config.rounds for plan in plans}
     uploads = [plan for plan in plans if plan.budget.direction == "uplink"]
-    chance = min((plan.worst for plan in plans), default=1.0)
+    chance = min((plan.chance for plan in plans), default=1.0)
     seconds = sum(part * plan.round_seconds for plan, part in share.items())
     joules = sum(part * plan.joules for plan, part in share.items())
     power, fl = Power.from_config(config), setting.point(IDEAL_FL)
@@ -305,13 +305,16 @@ def _too_few_samples(config: Config) -> list[str]:
 def _reasons(case: Case, plans: Sequence[PlannedTransfer], seconds: float) -> list[str]:
     target = case.config.updates.delivery_target
     found = []
-    unlikely = [plan for plan in plans if plan.worst < target]
+    unlikely = [plan for plan in plans if plan.chance < target]
     if unlikely:
-        least = min(unlikely, key=lambda plan: plan.worst)
+        least = min(unlikely, key=lambda plan: plan.chance)
         transfer = "download" if least.budget.direction == "downlink" else "upload"
+        what = "delivery probability"
+        if least.needed is not None:
+            what = f"probability that {least.needed} of {least.budget.devices} arrive"
         found.append(
-            f"{transfer} of {in_bits(least.size.bits)}: delivery probability "
-            f"{percent(least.worst)}, required: {percent(target)}"
+            f"{transfer} of {in_bits(least.size.bits)}: {what} "
+            f"{percent(least.chance)}, required: {percent(target)}"
         )
     if case.deadline_s is not None and seconds > case.deadline_s:
         found.append(f"a round takes {in_time(seconds)}, allowed: {in_time(case.deadline_s)}")

@@ -1,5 +1,6 @@
 """What a link means for each protocol, worked out before anything runs."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -14,6 +15,8 @@ from mix2fld.config.settings import Config
 from mix2fld.engine.bit_budgets import reaches_half
 from mix2fld.engine.clock import device_step_us
 from mix2fld.engine.energy import Busy, Power
+from mix2fld.engine.policies import make_policy
+from mix2fld.engine.policies.policy import Policy
 from mix2fld.engine.wire import Wire, checked_wire
 from mix2fld.links import Budget, Direction, Forecast, Link
 from mix2fld.links.transports import Transport
@@ -39,6 +42,10 @@ class PlannedTransfer:
     slot_seconds: float
     watts: float
     """What a device draws while it sends or receives."""
+    needed: int | None = None
+    """Uploads that the server waits for; None: all, or those that come in time."""
+    limit: float = math.inf
+    """Seconds that it waits."""
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -47,6 +54,7 @@ class PlannedTransfer:
             "exact_bits": self.size.exact,
             "worst_delivery_probability": self.worst,
             "seconds": self.seconds,
+            "median_seconds": self.median_seconds,
             "round_seconds": self.round_seconds,
             "joules": self.joules,
             "most_joules": self.most_joules,
@@ -63,9 +71,8 @@ class PlannedTransfer:
         """How often it happens in all rounds; updates may skip some."""
         if self.only_first:
             return 1
-        if self.transfer.startswith("later "):
-            return config.rounds - 1
-        return config.rounds / config.updates.upload_every
+        times = config.rounds // config.updates.upload_every
+        return times - 1 if self.transfer.startswith("later ") else times
 
     @property
     def worst(self) -> float:
@@ -73,14 +80,29 @@ class PlannedTransfer:
         return float(self.forecast.probability.min())
 
     @property
+    def chance(self) -> float:
+        """That the server gets what it waits for: a quorum; else that of the worst device."""
+        if self.needed is None:
+            return self.worst
+        return chance_of(self.needed, self.budget.devices, self.forecast.probability)
+
+    @property
     def seconds(self) -> float:
         """Mean time of one device, T_max in an outage."""
         return float(self.forecast.expected_slots.mean()) * self.slot_seconds
 
     @property
+    def median_seconds(self) -> float:
+        """Median time of those that arrive; T_max if none does."""
+        return self.forecast.median_slots * self.slot_seconds
+
+    @property
     def round_seconds(self) -> float:
-        """Mean time until the slowest of all is done, T_max if any is in outage."""
-        return self.forecast.round_slots * self.slot_seconds
+        """Mean time until the slowest of all is done, T_max if any is in outage; or a quorum."""
+        slots = self.forecast.round_slots
+        if self.needed is not None:
+            slots = self.forecast.slots_until(self.needed)
+        return min(slots * self.slot_seconds, self.limit)
 
     @property
     def joules(self) -> float:
@@ -154,10 +176,14 @@ def plan_transfers(
         watts = power.transmit if direction == "uplink" else power.receive
         if transport is not None:
             size = transport.carried(size, direction)
-        expected = found(direction, size.bits)
-        return PlannedTransfer(name, transfer, size, *expected, link.slot_seconds, watts)
+        expected, slot = found(direction, size.bits), link.slot_seconds
+        if direction == "downlink":
+            return PlannedTransfer(name, transfer, size, *expected, slot, watts)
+        return PlannedTransfer(
+            name, transfer, size, *expected, slot, watts, *_waited_for(config, policy)
+        )
 
-    plans = []
+    plans, policy = [], make_policy(config)
     for name in names:
         wire = checked_wire(get_protocol(name), sizes)
         plans += [planned(name, kind, "uplink", size) for kind, size in _uploads(wire)]
@@ -166,8 +192,9 @@ def plan_transfers(
 
 
 def plan_round(name: str, transfers: Sequence[PlannedTransfer], config: Config) -> PlannedRound:
-    """A round of a protocol with these transfers; those of the first round are not part of it."""
-    mine = [plan for plan in transfers if plan.protocol == name and not plan.only_first]
+    """A round of a protocol with these transfers: a later one, if there is anything later."""
+    own = [plan for plan in transfers if plan.protocol == name]
+    mine = [plan for plan in own if not plan.only_first] or own
     step_us = device_step_us(config)
     local = step_us * config.learning.local_steps * 1e-6
     steps = get_protocol(name).configured(config).server_steps
@@ -209,6 +236,22 @@ def _forecast(
     return link.budget(direction, bits, taking_part), found
 
 
+def _waited_for(config: Config, policy: Policy) -> tuple[int | None, float]:
+    """How many uploads the server waits for, if not for all, and how many seconds."""
+    asked = config.participants_per_round
+    enough = policy.enough(asked)
+    return int(enough) if enough < asked else None, policy.limit
+
+
+def chance_of(needed: int, asked: int, probability: NDArray[np.float64]) -> float:
+    """That so many uploads of those asked arrive, who are all devices or any of them."""
+    drawn = probability if asked == len(probability) else np.full(asked, probability.mean())
+    counts = np.array([1.0])  # of 0, 1, ... that arrive, of the devices so far
+    for chance in drawn.tolist():
+        counts = np.append(counts * (1 - chance), 0) + np.append(0, counts * chance)
+    return float(counts[needed:].sum())
+
+
 def _uploads(wire: Wire) -> list[tuple[str, Size]]:
     plain, first = wire.upload_size(with_seeds=False), wire.upload_size(with_seeds=True)
     if not plain.bits:
@@ -222,6 +265,8 @@ def _downloads(wire: Wire, arrives: Arrives) -> list[tuple[str, Size]]:
     plain, first = wire.download_size(), wire.download_size(arrives)
     if not plain.bits:
         return []
+    if not wire.upload_size(with_seeds=False).bits:  # the server makes no other step
+        return [("first download", first)]
     if first == plain:
         return [("download", plain)]
     return [("first download", first), ("later downloads", plain)]

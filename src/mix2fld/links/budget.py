@@ -1,5 +1,6 @@
 """How long a message takes and how often it arrives, without simulating a run."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Self
@@ -60,6 +61,24 @@ class Forecast:
     """Simulated transmissions behind the numbers; 0 is a closed form."""
     standard_error: NDArray[np.float64] | None = None
     """[D], of the probability; None is a closed form."""
+    arrivals: NDArray[np.float64] | None = None
+    """[n], mean slots until 1, 2, ... n of those who transmit at once are done, where so many are;
+    T_max of those that never are. None: unknown."""
+
+    def slots_until(self, needed: int) -> float:
+        """Mean slots until so many messages have arrived, if so many do."""
+        if self.arrivals is None or needed > len(self.arrivals):
+            return self.round_slots
+        return float(self.arrivals[needed - 1])
+
+    @property
+    def median_slots(self) -> float:
+        """Of the messages that arrive; T_max if none does."""
+        sending = self.bits > 0
+        if self.arrivals is None or not sending.any():
+            return float(self.expected_slots.mean())
+        arriving = len(self.arrivals) * float(self.probability[sending].mean())
+        return self.slots_until(max(1, math.ceil(arriving / 2)))
 
     def as_budget(self, transmitting: int | None = None) -> Budget:
         """The mean over devices that have something to send; by default all transmit at once."""
@@ -127,7 +146,19 @@ class Simulated(NamedTuple):
             round_slots=float(np.mean(np.max(self.slots * self.taking_part, axis=1, initial=0))),
             draws=len(self.slots),
             standard_error=np.where(bits > 0, _binomial_error(probability, times), 0.0),
+            arrivals=self._arrivals(bits, max_slots),
         )
+
+    def _arrivals(self, bits: Bits, max_slots: int) -> NDArray[np.float64]:
+        """Mean over the transmissions in which so many messages arrived."""
+        counted = self.taking_part & (bits > 0)
+        most = int(counted.sum(axis=1).max(initial=0))
+        ended = np.where(self.delivered & counted, self.slots.astype(np.float64), np.inf)
+        ended = np.sort(ended, axis=1)[:, :most]
+        arrived = np.isfinite(ended)
+        total, times = np.where(arrived, ended, 0.0).sum(axis=0), arrived.sum(axis=0)
+        found: NDArray[np.float64] = np.where(times, total / np.maximum(times, 1), max_slots)
+        return found
 
 
 def _binomial_error(share: NDArray[np.float64], times: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -138,6 +169,20 @@ def _binomial_error(share: NDArray[np.float64], times: NDArray[np.int64]) -> NDA
     smoothed = (share * times + 0.5) / (times + 1)
     error: NDArray[np.float64] = np.sqrt(smoothed * (1 - smoothed) / times)
     return error
+
+
+def mean_arrivals(
+    arrived: NDArray[np.float64], transmitting: int, ends: NDArray[Any], max_slots: int
+) -> NDArray[np.float64]:
+    """Slots by which 1, 2, ... of so many devices are expected to be done.
+
+    ``arrived[d, k]`` is the chance that device d is done after k turns, ``ends[k]`` the slots then.
+    """
+    expected = transmitting * arrived.mean(axis=0)
+    wanted = np.arange(1, transmitting + 1) - 0.5
+    places = np.searchsorted(expected, wanted)
+    found: NDArray[np.float64] = np.append(ends, max_slots)[places].astype(np.float64)
+    return found
 
 
 def mean_slowest(

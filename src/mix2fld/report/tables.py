@@ -252,7 +252,7 @@ def _cells(plan: PlannedTransfer, counted: bool, unequal: bool) -> list[str | Te
         *([needed] if counted else []),
         Text(chance(plan), style=_style(of.delivery_probability)),
         *([percent(plan.worst) if of.fits else "never"] if unequal else []),
-        in_time(plan.seconds),
+        in_time(plan.median_seconds) if of.fits else "-",
         in_time(plan.round_seconds),
         in_joules(plan.joules),
     ]
@@ -266,8 +266,8 @@ def _style(probability: float) -> str:
 
 def _caption(plans: Sequence[PlannedTransfer]) -> str:
     text = (
-        "one device: mean time (the limit if a transfer fails); slowest: until all devices are "
-        "done; energy: radio of one device"
+        "one device: median time of transfers that arrive; slowest: until all devices are done "
+        "(the limit if a transfer fails), or a quorum; energy: radio of one device"
     )
     errors = [plan.standard_error for plan in plans if plan.standard_error is not None]
     if not errors:

@@ -20,6 +20,7 @@ from mix2fld.links.budget import (
     Forecast,
     Simulated,
     immediate,
+    mean_arrivals,
     mean_slowest,
 )
 from mix2fld.links.channels.channel import Link
@@ -187,6 +188,7 @@ class CellLink(Link):
             expected_slots=spread_out((1 - law.arrived) @ steps, 0.0),
             on_air_slots=spread_out(law.active[:, :-1].sum(axis=1), 0.0),
             round_slots=mean_slowest(law.arrived, count, steps),
+            arrivals=mean_arrivals(law.arrived, count, ends, self.max_slots),
         )
 
     def _by_simulation(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError
 from mix2fld.config.settings import ChannelConfig
-from mix2fld.links.budget import Bits, Budget, Direction, Forecast, mean_slowest
+from mix2fld.links.budget import Bits, Budget, Direction, Forecast, mean_arrivals, mean_slowest
 from mix2fld.links.channels.channel import ESTIMATE_DRAWS, Memoryless
 from mix2fld.links.channels.packets import arrived_by, blocks_needed, log_chances, whole
 from mix2fld.types import Delivery, State
@@ -168,6 +168,11 @@ class RayleighLink(Memoryless):
             round_slots=mean_slowest(
                 arrived[bits > 0], count, np.append(np.ones(self.max_slots, np.int64), 0)
             ),
+            arrivals=mean_arrivals(
+                arrived[bits > 0], count, np.arange(arrived.shape[1]), self.max_slots
+            )
+            if count
+            else None,
         )
 
     def _arrived(self, radio: Radio, bits: int) -> NDArray[np.float64]:
