@@ -158,7 +158,9 @@ class GlobalVersions:
         weights = [self.policy.weight(own.staleness) for own in uploads]
         inbox = {
             device: Upload(value, own.samples, weight=weight, staleness=own.staleness)
-            for (device, own), value, weight in zip(step.uploads.items(), read, weights, strict=True)
+            for (device, own), value, weight in zip(
+                step.uploads.items(), read, weights, strict=True
+            )
         }
         after, _ = self.inner.step(ServerState(weights=begun), inbox, number)
         assert after.weights is not None
