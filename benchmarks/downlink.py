@@ -30,6 +30,7 @@ from mix2fld.runs.link_plan import plan_link
 from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.make_learning import make_learning
 from mix2fld.types import SampleFormat
+from mix2fld_lab.pages import render
 from mix2fld_lab.reproduction.cell_records import CellRecord, load_records
 
 ROOT = Path(__file__).parent.parent
@@ -62,7 +63,7 @@ TRIALS = (
           "murmur-1400", {**CODED, "downlink_step_bits": 1300}),
     Trial("sign", "FL, 1 bit a weight each way, error feedback", "sign", CODED),
 )  # fmt: skip
-TEMPLATE = ROOT / "benchmarks" / "templates" / "downlink.md"
+TEMPLATE = ROOT / "benchmarks" / "templates" / "downlink.md.j2"
 LINKS = {
     "the paper's": None, "NB-IoT": "nb-iot", "LTE-M": "lte-m", "RedCap": "redcap",
     "LEO satellite": "leo", "LoRaWAN DR5": "lorawan-dr5",
@@ -139,8 +140,12 @@ def recorded() -> Iterator[dict[str, Any]]:
 
 def page() -> str:
     """The page, from the records and the closed forms of the links."""
-    return TEMPLATE.read_text(encoding="utf-8").format(
-        accuracy=accuracy_table(), links=link_table(), away=away_table(), decoding=decoding_table()
+    return render(
+        TEMPLATE,
+        accuracy=accuracy_table(),
+        links=link_table(),
+        away=away_table(),
+        decoding=decoding_table(),
     )
 
 

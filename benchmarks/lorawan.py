@@ -15,11 +15,12 @@ import numpy as np
 import mix2fld
 from mix2fld.config.settings import PRESETS
 from mix2fld.engine.energy import Power
+from mix2fld_lab.pages import render
 
 ROOT = Path(__file__).parent.parent
 RUNS = ROOT / "results" / "downlink" / "lorawan.jsonl"
 PAGE = ROOT / "docs" / "lorawan.md"
-TEMPLATE = ROOT / "benchmarks" / "templates" / "lorawan.md"
+TEMPLATE = ROOT / "benchmarks" / "templates" / "lorawan.md.j2"
 FRAME_BITS = 8 * 222
 """The largest payload of a frame at DR5."""
 BASE: dict[str, Any] = {
@@ -88,8 +89,7 @@ def recorded() -> dict[str, list[dict[str, Any]]]:
 
 def page() -> str:
     """The page, from the records."""
-    text = TEMPLATE.read_text(encoding="utf-8")
-    return text.format(goals=goals_table(), rounds=rounds_table())
+    return render(TEMPLATE, goals=goals_table(), rounds=rounds_table())
 
 
 def goals_table() -> str:

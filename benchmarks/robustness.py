@@ -121,10 +121,14 @@ def main() -> None:
     if not args.page:
         chosen = (c for c in cases() if c.protocol in args.protocols and c.defence in args.defences)
         _run_grid(chosen)
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+def page() -> str:
+    """The page, of the runs that are recorded."""
     grid, recorded = set(cases()), _recorded()
     records = [record for case, record in recorded.items() if case in grid]
-    page = render(records, SETTINGS, len(grid), complete_seeds(grid, recorded))
-    PAGE.write_text(page, encoding="utf-8")
+    return render(records, SETTINGS, len(grid), complete_seeds(grid, recorded))
 
 
 def complete_seeds(grid: Iterable[Case], recorded: Container[Case]) -> int:

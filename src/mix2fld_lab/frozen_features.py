@@ -23,12 +23,13 @@ from mix2fld.config.settings import Config
 from mix2fld.data import device_parts, label_counts, load_dataset
 from mix2fld.protocols.table import get_protocol
 from mix2fld.runs.link_plan import sizes_of
-from mix2fld_lab.markdown import markdown_table, paragraph
+from mix2fld_lab.pages import render
 from mix2fld_lab.reproduction.frontier.make_measured import dump_measured
 
 RECORDS = Path("results/records/frozen_features.jsonl")
 PAGE = Path("docs/frozen_features.md")
 TABLE = Path("src/mix2fld/advice/measured_features.json")
+TEMPLATE = Path(__file__).parent / "templates" / "frozen_features.md.j2"
 SEEDS = (0, 1, 2)
 COMMON: dict[str, Any] = {
     "dataset": "cifar10",
@@ -164,12 +165,12 @@ def _points(rows: list[dict[str, Any]]) -> Iterator[MeasuredPoint]:
             yield MeasuredPoint(spelled, title, spelled, changes, round(bits, 1), scores, None)
 
 
-def page(records: Path) -> str:
+def page(records: Path = RECORDS) -> str:
     """The page, from the records alone."""
     found: dict[tuple[str, str, int], list[dict[str, Any]]] = defaultdict(list)
     for point, row in read(records):
         found[point[:3]].append(row)
-    parts = [TITLE, paragraph(WORDS.strip()), paragraph(SOURCE.strip())]
+    splits = []
     for split, (title, _) in PARTITIONS.items():
         keys = [key for key in found if key[0] == split]
         keys.sort(key=lambda key: np.mean([row["bits_up"] for row in found[key]]))
@@ -180,27 +181,9 @@ def page(records: Path) -> str:
             spread = f"{min(scores):.1f} to {max(scores):.1f}"
             shown = (key[1], str(key[2]), f"{bits:,.0f}", f"{np.mean(scores):.1f}", spread)
             rows.append((*shown, str(len(scores))))
-        if not rows:
-            continue
-        heads = ("protocol", "rounds", "bits up in all", "devices, %", "range", "seeds")
-        parts += [f"## CIFAR-10, {title}", markdown_table(heads, rows)]
-    return "\n\n".join(parts) + "\n"
-
-
-TITLE = "# What a pre-trained network is worth"
-WORDS = """
-Ten devices with 500 images each; a frozen EfficientNet-Lite0 makes vectors of 1,280 values of them,
-and one linear layer of 12,810 weights is trained. Every contender trains alike: {rounds} rounds of
-{local_steps:,} steps of {batch_size} samples unless the table says otherwise, learning rate
-{learning_rate} to {final_learning_rate}, logit adjustment {logit_adjustment:g}, and devices use the
-mean of the downloaded and the trained weights. These values were chosen on a validation split of
-other seeds, with Murmur. Bits are those of one device in the whole run; everything is delivered.
-Accuracy is the mean over the devices on the test images.
-""".format(**COMMON)
-SOURCE = """
-Written by `python -m mix2fld_lab.frozen_features`, which first runs what is missing of
-`results/records/frozen_features.jsonl` (with `--from-records`, nothing).
-"""
+        if rows:
+            splits.append((title, rows))
+    return render(TEMPLATE, splits=splits, **COMMON)
 
 
 def main() -> None:

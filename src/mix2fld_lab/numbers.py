@@ -22,6 +22,7 @@ from mix2fld.data import dataset_from_table
 from mix2fld.data.packages import from_pip
 from mix2fld.dataset import Dataset
 from mix2fld_lab.markdown import markdown_table
+from mix2fld_lab.pages import render
 
 PACKAGE, FOLDER = "CityLearn==2.1.2", "citylearn/data/citylearn_challenge_2022_phase_all"
 BUILDINGS, LOAD = 17, "Equipment Electric Power [kWh]"
@@ -31,6 +32,7 @@ PROTOCOLS = (
 )  # fmt: skip
 MOST_BYTES = 1 << 22
 RECORDS, PAGE = Path("results/numbers/buildings.jsonl"), Path("results/NUMBERS.md")
+TEMPLATE = Path(__file__).parent / "templates" / "numbers.md.j2"
 HEADINGS = (
     "protocol", "RMSE of devices, kWh", "RMSE of the server's model", "R²", "kbit up, device",
     "uploads", "s on air",
@@ -122,16 +124,12 @@ def page(records: Sequence[dict[str, Any]]) -> str:
             ]
         )
     simple = records[0]["scores"]["baselines"]
-    words = ", ".join(f"{name} {value:.3f}" for name, value in simple.items())
-    text = Path(__file__).with_name("numbers.md").read_text()
-    seeds = len({one["seed"] for one in records})
-    for name, value in {
-        "table": markdown_table(HEADINGS, rows),
-        "simple": words,
-        "seeds": seeds,
-    }.items():
-        text = text.replace("{{" + name + "}}", str(value))
-    return text
+    return render(
+        TEMPLATE,
+        table=markdown_table(HEADINGS, rows),
+        simple=", ".join(f"{name} {value:.3f}" for name, value in simple.items()),
+        seeds=len({one["seed"] for one in records}),
+    )
 
 
 def main(seeds: int = 3, records: Path = RECORDS, out: Path = PAGE) -> None:

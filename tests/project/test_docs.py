@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -94,6 +95,33 @@ def test_the_reference_lists_every_command_and_the_data_page_every_partition() -
 def test_pages_made_from_records_are_up_to_date(record: str, page: str, maker: str) -> None:
     render = importlib.import_module(maker).render
     assert (ROOT / page).read_text() == render(json.loads((ROOT / record).read_text()))
+
+
+@pytest.mark.parametrize(
+    ("page", "maker", "records"),
+    [
+        ("docs/cluster_scaling.md", "benchmarks.cluster_page:render", "results/bench/cluster.json"),
+        ("docs/frozen_features.md", "mix2fld_lab.frozen_features:page", None),
+        ("docs/lorawan.md", "benchmarks.lorawan:page", None),
+        ("docs/robustness.md", "benchmarks.robustness:page", None),
+        ("results/NUMBERS.md", "mix2fld_lab.numbers:page", "results/numbers/buildings.jsonl"),
+        ("results/RL.md", "mix2fld_lab.rl.page:page", "results/rl/records.jsonl"),
+    ],
+)
+def test_pages_are_what_their_makers_make_of_their_records(
+    page: str, maker: str, records: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    module, _, name = maker.partition(":")
+    given = [] if records is None else [loaded(ROOT / records)]
+    assert (ROOT / page).read_text() == getattr(importlib.import_module(module), name)(*given)
+
+
+def loaded(records: Path) -> Any:
+    """A record; or one in each line."""
+    if records.suffix == ".json":
+        return json.loads(records.read_text())
+    return [json.loads(line) for line in records.read_text().splitlines()]
 
 
 def test_the_python_of_the_readme_runs() -> None:

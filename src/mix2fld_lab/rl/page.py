@@ -9,6 +9,7 @@ import numpy as np
 from scipy.stats import t
 
 from mix2fld_lab.markdown import markdown_table
+from mix2fld_lab.pages import render
 from mix2fld_lab.rl.agents import BINS, HIDDEN, PROXIES
 from mix2fld_lab.rl.exchange import EXCHANGES, INDEX_BITS
 from mix2fld_lab.rl.experiment import (
@@ -21,6 +22,7 @@ from mix2fld_lab.rl.experiment import (
 )
 
 Record = dict[str, Any]
+TEMPLATE = Path(__file__).parent.parent / "templates" / "rl.md.j2"
 HEADINGS = (
     "protocol", "seeds", "return, last 50 episodes", "agents that solve it",
     "episodes until solved",
@@ -86,12 +88,8 @@ def page(records: Sequence[Record]) -> str:
         if rows:
             head = f"## {setting.words.capitalize()}\n\n"
             sections.append(head + markdown_table(HEADINGS, rows))
-    text = (Path(__file__).parent / "page.md").read_text()
-    values = {
-        "agents": AGENTS, "episodes": EPISODES, "each": EPISODES_A_ROUND, "hidden": HIDDEN,
-        "solved": f"{SOLVED:g}", "over": SOLVED_OVER, "bins": BINS, "proxies": f"{PROXIES:,}",
-        "index": INDEX_BITS, "tables": "\n\n".join(sections),
-    }  # fmt: skip
-    for name, value in values.items():
-        text = text.replace("{{" + name + "}}", str(value))
-    return text
+    return render(
+        TEMPLATE, agents=AGENTS, episodes=EPISODES, each=EPISODES_A_ROUND, hidden=HIDDEN,
+        solved=f"{SOLVED:g}", over=SOLVED_OVER, bins=BINS, proxies=f"{PROXIES:,}",
+        index=INDEX_BITS, tables="\n\n".join(sections),
+    )  # fmt: skip
