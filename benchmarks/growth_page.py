@@ -8,12 +8,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import FuncFormatter
 
-from mix2fld_lab.markdown import markdown_table
+from mix2fld_lab.pages import render as filled
 
 mpl.use("Agg")
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "scaling.md"
+TEMPLATE = ROOT / "benchmarks" / "templates" / "scaling.md.j2"
 PICTURE = ROOT / "docs" / "images" / "growth.png"
 TITLES = {
     "devices": "devices",
@@ -75,33 +76,20 @@ def _short(value: float, _place: int | None = None) -> str:
 def render(record: dict[str, Any]) -> str:
     """The page, with every number taken or computed from the record."""
     points = record["points"]
-    machine = record["machine"]
-    return f"""# Scaling
-
-Made by `make bench-growth` from `results/bench/growth.json`; do not edit it. Machine: {machine["cpu"]},
-{machine["cores"]} cores, {machine["memory_gb"]} GB. Each point is the median of three local phases of FL in a
-separate process; bars span the fastest to the slowest. Rounds in which few of very many devices take part, and
-clusters, have their own pages: [many devices](many_devices.md), [cluster overhead](cluster_scaling.md).
-
-![Time and memory against devices, samples, weights and cores](images/growth.png)
-
-{markdown_table(HEADER, [_row(name, points[name]) for name in TITLES])}
-
-What the numbers show:
-
-- **Devices.** {_flatness(points["devices"])} Memory grows by
-  {_memory_per_device(points["devices"]):.2f} MB per device, {_copies(points["devices"]):.0f} times its weights, which are copied when they are mapped,
-  encoded and measured. The dataset is held once (by XLA, once per core), however many devices there are.
-- **Samples per device.** A step reads one sample, so its time changes by
-  {_change(points["samples"])}; a device holds row
-  indices of the common dataset, not copies.
-- **Weights.** The time of a step grows with the power {_slope(points["weights"]):.2f} of the number of weights
-  between the smallest and the largest model: below some 100,000 weights fixed costs dominate, above a
-  million the step is bound by reading and writing the weights.
-- **Cores.** {_cores(points["cores"])}
-
-{_million(points)}
-"""
+    return filled(
+        TEMPLATE,
+        machine=record["machine"],
+        header=HEADER,
+        rows=[_row(name, points[name]) for name in TITLES],
+        flatness=_flatness(points["devices"]),
+        megabytes=_memory_per_device(points["devices"]),
+        copies=_copies(points["devices"]),
+        change=_change(points["samples"]),
+        slope=_slope(points["weights"]),
+        cores=_cores(points["cores"]),
+        steps=STEPS,
+        million=_million(points),
+    )
 
 
 def _row(name: str, points: list[dict[str, float]]) -> tuple[str, ...]:
@@ -155,7 +143,8 @@ def _cores(points: list[dict[str, float]]) -> str:
     )
 
 
-def _million(points: dict[str, list[dict[str, float]]]) -> str:
+def _million(points: dict[str, list[dict[str, float]]]) -> dict[str, Any]:
+    """What a million devices would need, by the cost of a step here."""
     step = points["devices"][-1]["us_per_step"] * 1e-6
     training = MILLION * STEPS * step / 3600
     testing = MILLION * 10_000 * points["devices"][-1]["us_per_test_image"] * 1e-6 / 3600
@@ -175,19 +164,10 @@ def _million(points: dict[str, list[dict[str, float]]]) -> str:
         ("Mix2FLD seeds, once", f"{seeds_gb:,.0f} GB", f"{seeds_gb * 0.8:,.0f} s over 10 Gbit/s"),
         ("inverse-Mixup samples at the server", f"{unmixed_gb:,.0f} GB", "too large for one machine"),
     )  # fmt: skip
-    return f"""## A million devices, estimated
-
-What these measurements imply for a cluster, with the paper's settings (K = {STEPS:,}, N_S = 50, N_I = 100):
-
-{markdown_table(("part of a round", "needs", "on 1,000 cores"), rows)}
-
-What breaks first, in this order:
-
-1. **The radio of the paper.** FDMA leaves each of a million devices {slot_bits:.2f} bits per slot; even the
-   3,200 bits of outputs need {3200 / slot_bits:,.0f} slots. Devices would have to be scheduled in groups.
-2. **The inverse-Mixup samples of the server.** N_I is per device, but 3,200 steps use at most 3,200
-   samples: they would have to be generated when they are drawn, not all in advance.
-3. **One server for FL.** Its uploads fill a 10 Gbit/s link for {weights_gb * 0.8:,.0f} s per round; the mean of weights is
-   a sum and can be computed in a tree. Outputs are {weights_gb / outputs_gb:,.0f} times smaller and do not need one.
-4. **Measuring every device.** It costs {100 * testing / training:.1f} % of the training; a sample of a thousand devices
-   would suffice."""
+    return {
+        "rows": rows,
+        "slot_bits": slot_bits,
+        "uplink_seconds": weights_gb * 0.8,
+        "times_smaller": weights_gb / outputs_gb,
+        "testing_percent": 100 * testing / training,
+    }

@@ -7,11 +7,13 @@ from mix2fld.advice.reveals import seen_of
 from mix2fld.config.settings import Config
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld_lab.made_with import said_of
-from mix2fld_lab.markdown import folded, markdown_table, paragraph
+from mix2fld_lab.markdown import markdown_table, paragraph
+from mix2fld_lab.pages import render as filled
 from mix2fld_lab.reproduction.conclusions import listed
 from mix2fld_lab.trainings import training_words
 
 PAGE = Path(__file__).parent.parent / "docs" / "sensors.md"
+TEMPLATE = Path(__file__).parent / "templates" / "sensors.md.j2"
 FIGURE = PAGE.parent / "images" / "sensors.png"
 HEADER = (
     "protocol",
@@ -32,65 +34,18 @@ SPLIT_HEADER = ("the watch is worn", "isolated, devices", "FL, server", "Mix2FLD
 
 def render(record: dict[str, Any]) -> str:
     """The page."""
-    settings, held = record["settings"], record["held"]
-    seeds = " ".join(str(seed) for seed in range(record["seeds"]))
-    return f"""# Real sensors: a person is a device
-
-What federated learning gains on the data of small sensors, for those who have such devices: every protocol on
-smartwatch recordings of ten people.
-
-## Findings
-
-{_findings(record["rows"])}
-
-![Accuracy of the devices against the bits of an upload](images/{FIGURE.name})
-
-Made by `make sensors` from `results/bench/sensors.json`; do not edit it. {said_of(record)}
-
-## What was run
-
-Ten people did seven shoulder exercises with a smartwatch, with each arm
-([arXiv:1802.01489](https://arxiv.org/abs/1802.01489); the recordings come with the Python package seglearn, BSD
-licence). A sample is a window of 2 s of its accelerometer and gyroscope, 100 steps × 6 channels, about one
-repetition of an exercise. With the partition `by-source` a device holds what its person recorded: {held[0]} to
-{held[-1]} windows, because some people are faster than others. Everyone did all exercises, so labels are balanced;
-what differs is the people.
-
-```
-mix2fld run --dataset smartwatch --partition by-source --local-steps {settings["local_steps"]} --server-steps {settings["server_steps"]} --seed {seeds}
-```
-
-Samples are {record["samples"]}; the network is signal-cnn, {record["weights"]:,} weights; the link is the paper's asymmetric
-one. Devices take a tenth of the paper's steps in a round, so that this page can be regenerated in minutes, and the
-server half as many, as in the paper; all other settings have their defaults.
-
-{paragraph(_trainings(record["rows"]))}
-
-Accuracy on {record["tests"]:,} windows after {record["rounds"]} rounds, mean and standard deviation over {record["seeds"]} seeds: of the devices at
-the end of their local phase (mean over devices), of the worst device, and of the server's model. Guessing one
-of {record["labels"]} labels is right {100 / record["labels"]:.1f} % of the time. The {record["seed_samples"]} seed samples of a device, with 8 bits per value, are
-included in its uploads.
-
-{folded("All protocols", markdown_table(HEADER, [_row(name, one) for name, one in record["rows"].items()]))}
-
-## How it is split
-
-There is one recording of each person, exercise and arm. No recording may be in both the training and the test set,
-and everyone must train and be tested on all exercises, so the split has to be by arm: a person wears the watch on one
-arm and is tested on the recordings of the other. Which arm is a choice: people with odd numbers wear the watch on the
-right arm, those with even numbers on the left. The movements that a device is tested on are then in the training data
-of others, though not in its own, which is the question of federated learning: can a device learn what only others have
-seen? With the same arm for everyone, no device has seen anything like the test data, and the question would be how well
-a model extrapolates to mirrored movements. Accuracies of some splits were known when this one was chosen, so
-`make sensors` also measures the others.
-
-{_splits(record)}
-
-## Your own sensors
-
-[own_sensors.py](../examples/own_sensors.py) is a complete example: windows of a signal with the range that the
-sensor can measure, the person who recorded each window, and your own 1-D CNN as a Flax module.
-"""
+    return filled(
+        TEMPLATE,
+        record=record,
+        figure=FIGURE.name,
+        findings=_findings(record["rows"]),
+        made_with=said_of(record),
+        seeds=" ".join(str(seed) for seed in range(record["seeds"])),
+        trainings=_trainings(record["rows"]),
+        header=HEADER,
+        rows=[_row(name, one) for name, one in record["rows"].items()],
+        splits=_splits(record),
+    )
 
 
 def _row(name: str, one: dict[str, Any]) -> tuple[str, ...]:
