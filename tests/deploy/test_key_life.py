@@ -1,6 +1,8 @@
 """Keys over a life: one is added, renewed or revoked, and the others do not notice."""
 
 import datetime
+import os
+import shutil
 import socket
 import ssl
 from pathlib import Path
@@ -10,12 +12,14 @@ from cryptography import x509
 
 from deploy.lab import deployed_config
 from deploy.mqtt_lab import fleet_of, needs_mosquitto
+from mix2fld.base import files
 from mix2fld.cli import main
 from mix2fld.deploy import keys
 from mix2fld.deploy.keys import (
     PASSPHRASE,
     SOON,
     ending,
+    ends,
     make_certificates,
     make_fleet_certificates,
     read_certificate,
@@ -189,3 +193,120 @@ def test_the_check_speaks_mqtt(
         fleet.start("broker", [find_mosquitto(), "-c", str(config)])
         fleet.wait_for_port("broker", HOST, fleet.port)
         assert not check_broker(address)[1].closed
+
+
+def files_of(folder: Path) -> dict[Path, bytes]:
+    return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def revoked_numbers(folder: Path) -> set[int]:
+    listed = x509.load_pem_x509_crl((folder / "ca.crl").read_bytes())
+    return {one.serial_number for one in listed}
+
+
+def test_without_the_issued_nothing_is_called_revoked(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(folder / "issued")
+    before = files_of(folder)
+    for action, name in (("revoke", "device-1"), ("add", "device-2")):
+        with pytest.raises(SystemExit, match="2"):
+            change(action, name, folder)
+        assert "has no issued/" in capsys.readouterr().err
+    assert files_of(folder) == before
+
+
+@pytest.mark.parametrize("by", ["--serial", "--certificate"])
+def test_one_certificate_is_revoked_without_the_issued(folder: Path, by: str) -> None:
+    shutil.rmtree(folder / "issued")
+    number = read_certificate(folder / "device-1.crt").serial_number
+    shown = f"{number:x}" if by == "--serial" else str(folder / "device-1.crt")
+    main(["deploy", "key", "revoke", "device-1", "--keys", str(folder), by, shown])
+    assert revoked_numbers(folder) == {number}
+    assert not (folder / "device-1.crt").exists()
+    assert (folder / "device-0.crt").exists()
+
+
+def test_only_certificates_of_the_name_and_the_authority_are_revoked(
+    folder: Path, old_keys: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = files_of(folder)
+    revoke = ["deploy", "key", "revoke", "device-1", "--keys", str(folder)]
+    for file, words in (
+        (folder / "device-0.crt", "is that of device-0"),
+        (old_keys / "device-0.crt", "was not issued with this ca.key"),
+        (folder / "ca.key", "cannot be read (not a certificate)"),
+    ):
+        with pytest.raises(SystemExit, match="2"):
+            main([*revoke, "--certificate", str(file)])
+        assert words in capsys.readouterr().err
+    assert files_of(folder) == before
+
+
+def test_a_certificate_that_was_moved_to_its_machine_is_revoked_and_is_no_free_name(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    number = read_certificate(folder / "device-1.crt").serial_number
+    for name in KEY_OF_1:
+        (folder / name).unlink()
+    with pytest.raises(SystemExit, match="2"):
+        change("add", "device-1", folder)
+    assert "already exists; renew or revoke it" in capsys.readouterr().err
+    change("revoke", "device-1", folder)
+    assert revoked_numbers(folder) == {number}
+    with pytest.raises(SystemExit, match="2"):
+        change("revoke", "device-1", folder)
+    assert "has no certificate that could be revoked" in capsys.readouterr().err
+    change("add", "device-1", folder)
+    assert (folder / "device-1.key").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n", None]
+)
+def test_a_damaged_list_is_named(
+    folder: Path, data: bytes | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if data is None:
+        (folder / "ca.crl").unlink()
+    else:
+        (folder / "ca.crl").write_bytes(data)
+    before = files_of(folder)
+    with pytest.raises(SystemExit, match="2"):
+        change("revoke", "device-1", folder)
+    assert "ca.crl: cannot be read" in capsys.readouterr().err
+    assert files_of(folder) == before
+
+
+def test_a_key_is_never_half_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor readable by others while it is written, whatever an earlier attempt left."""
+    before = (folder / "device-1.key").read_bytes()
+    (folder / "device-1.key.part").write_bytes(b"left")
+    (folder / "device-1.key.part").chmod(0o644)
+    modes = []
+
+    def full(file: int, data: bytes) -> int:
+        modes.append(os.fstat(file).st_mode & 0o777)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files.os, "write", full)
+    with pytest.raises(OSError, match="No space left"):
+        files.write_atomic(folder / "device-1.key", b"new", private=True)
+    assert modes == [0o600]
+    assert (folder / "device-1.key").read_bytes() == before
+    assert not (folder / "device-1.key.part").exists()
+
+
+def test_the_newest_valid_certificate_of_a_name_says_when_it_ends(
+    old_keys: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keys, "VALID_DAYS", 365)
+    change("renew", "device-0", old_keys)
+    (old_keys / "device-0.crt").unlink()  # it is on its machine
+    assert [line.partition(" ")[0] for line in ending(old_keys, SOON)] == [
+        "broker.crt",
+        "server.crt",
+    ]
+    change("revoke", "device-0", old_keys)
+    assert "device-0" not in ends(old_keys)
+    assert list(ends(old_keys)) == ["broker", "ca", "server"]

@@ -14,14 +14,19 @@ PART = ".part"
 LOCK = ".lock"
 
 
-def write_atomic(path: Path, data: bytes, keep_last_as: Path | None = None) -> None:
+def write_atomic(
+    path: Path, data: bytes, keep_last_as: Path | None = None, *, private: bool = False
+) -> None:
     """Replace a file, so that at any instant the old or the new one is there, never a part.
 
     The replaced file can be kept under another name; for an instant, only that one is there.
+    Nobody else can read a private file, at any instant.
     """
     part = path.with_name(path.name + PART)
+    if private:
+        remove(part)  # a file that exists keeps its mode
     try:
-        _write(part, data, os.O_TRUNC)
+        _write(part, data, os.O_TRUNC, 0o600 if private else 0o666)
         if keep_last_as is not None and path.exists():
             os.replace(path, keep_last_as)
         os.replace(part, path)
@@ -62,8 +67,8 @@ def remove(path: Path) -> None:
         os.unlink(path)
 
 
-def _write(path: Path, data: bytes, how: int) -> None:
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | how | getattr(os, "O_BINARY", 0), 0o666)
+def _write(path: Path, data: bytes, how: int, mode: int = 0o666) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | how | getattr(os, "O_BINARY", 0), mode)
     try:
         size = os.fstat(file).st_size
         try:

@@ -3,11 +3,14 @@
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import tyro
 
 from mix2fld.base.errors import InputError
+
+if TYPE_CHECKING:
+    from mix2fld.deploy.keys import Authority
 
 
 @dataclass(frozen=True)
@@ -15,9 +18,9 @@ class DeployKey:
     """Add, renew or revoke one certificate of an MQTT deployment; all others stay as they are.
 
     Of a deployment over Flower, that of the server can be renewed. Needs the folder that deploy
-    keys wrote, with ca.key. A renewed certificate goes to its machine; the one before it is valid
-    until it ends. After a revocation, ca.crl goes to the broker, which reads it when it is started
-    again. A device that lost its key is revoked, then added.
+    keys wrote, with ca.key and issued/. A renewed certificate goes to its machine; the one before
+    it is valid until it ends. After a revocation, ca.crl goes to the broker, which reads it when it
+    is started again. A device that lost its key is revoked, then added.
 
     Example: mix2fld deploy key revoke device-3 --keys keys
     """
@@ -28,6 +31,10 @@ class DeployKey:
     """device-0 and so on, and to renew also broker or server."""
     keys: Path = Path("keys")
     """Folder of mix2fld deploy keys --transport mqtt."""
+    serial: str = ""
+    """Revoke the certificate with this serial number, in hexadecimal, and no other."""
+    certificate: Path | None = None
+    """Revoke the certificate in this file, and no other."""
 
     def run(self) -> None:
         from mix2fld.cli.deploy import needs_mqtt
@@ -50,19 +57,55 @@ class DeployKey:
                 hint="has no broker.crt; it must be the folder of deploy keys --transport mqtt. "
                 "Over Flower, use flwr supernode register and unregister",
             )
-        authority, certificate = Authority.of(self.keys), self.keys / f"{self.name}.crt"
-        if certificate.exists() == (self.action == "add"):
-            hint = "already exists; renew or revoke it" if self.action == "add" else "is not there"
-            raise InputError(field="name", value=certificate, hint=hint)
+        if self.action != "revoke" and (self.serial or self.certificate):
+            raise InputError(field="serial", hint="and certificate only say what to revoke")
+        authority = Authority.of(self.keys)
         with writing("keys", self.keys):
-            if self.action == "revoke":
-                revoked = authority.revoke(self.name)
-                print(
-                    f"{revoked} certificates of {self.name} revoked: copy ca.crl, start the broker"
-                )
+            if device is not None and self.action == "revoke":
+                self._revoke(authority, device[1])
             elif device is not None and self.action == "add":
-                authority.issue(self.name, device[1])
-                print(f"{self.name}.crt and {self.name}.key are for its machine")
+                self._add(authority, device[1])
+            elif not (self.keys / f"{self.name}.crt").exists():
+                raise InputError(field="name", value=f"{self.name}.crt", hint="is not there")
             else:
                 authority.renew(self.name)
                 print(f"{self.name}.crt and {self.name}.key are new: copy them to its machine")
+
+    def _add(self, authority: "Authority", number: str) -> None:
+        self._check_issued()
+        if authority.valid(self.name, number):
+            hint = "already exists; renew or revoke it"
+            raise InputError(field="name", value=self.name, hint=f"a valid certificate {hint}")
+        authority.issue(self.name, number)
+        print(f"{self.name}.crt and {self.name}.key are for its machine")
+
+    def _revoke(self, authority: "Authority", number: str) -> None:
+        if self.serial:
+            if not re.fullmatch(r"[0-9a-fA-F]{1,40}", self.serial):
+                raise InputError(field="serial", value=self.serial, hint="must be hexadecimal")
+            numbers = {int(self.serial, 16)}
+        elif self.certificate is not None:
+            numbers = {authority.number_of(self.certificate, number)}
+        else:
+            self._check_issued()
+            numbers = {one.serial_number for one in authority.valid(self.name, number)}
+        revoked = authority.revoke(self.name, numbers)
+        if not revoked:
+            raise InputError(
+                field="name",
+                value=self.name,
+                hint="has no certificate that could be revoked; nothing is changed",
+            )
+        print(f"{revoked} certificates of {self.name} revoked: copy ca.crl, start the broker")
+
+    def _check_issued(self) -> None:
+        """Whose certificates are valid is known by all that were issued, or not at all."""
+        from mix2fld.deploy.keys import ISSUED
+
+        if not (self.keys / ISSUED).is_dir():
+            raise InputError(
+                field="keys",
+                value=self.keys,
+                hint=f"has no {ISSUED}/, which says what was issued; put it back, or revoke with "
+                "--serial or --certificate",
+            )

@@ -4,17 +4,18 @@ import datetime
 import ipaddress
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Self
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from mix2fld.base.errors import InputError
-from mix2fld.base.files import write_atomic
+from mix2fld.base.files import remove, write_atomic
 
 VALID_DAYS, ROOT_DAYS = 365, 3650
 SOON = datetime.timedelta(days=30)
@@ -24,6 +25,9 @@ ISSUED, REVOKED = "issued", "ca.crl"
 """Folder with every certificate that was issued, and the list of those that are revoked."""
 PASSPHRASE = "MIX2FLD_CA_PASSPHRASE"
 """Variable with what ``ca.key`` is encrypted with; without it, it is not."""
+SUPERLINK = "mix2fld SuperLink"
+NAMES = {SUPERLINK: "server"}
+"""Certificates whose files are called differently, devices apart."""
 LONGEST_NAME = 253
 _PART = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 HOST_NAME = re.compile(rf"(?!(.*\.)?\d+$)({_PART}\.)*{_PART}", re.IGNORECASE | re.ASCII)
@@ -33,7 +37,7 @@ def make_certificates(folder: Path, hosts: Sequence[str]) -> None:
     """``ca.crt`` and ``server.crt``, each with its key, for a SuperLink at ``hosts``."""
     names = _names(hosts)
     authority = Authority.new(folder, "mix2fld certificate authority", ec.SECP384R1())
-    authority.issue("server", "mix2fld SuperLink", names)
+    authority.issue("server", SUPERLINK, names)
 
 
 def make_fleet_certificates(folder: Path, hosts: Sequence[str], devices: int) -> None:
@@ -115,7 +119,7 @@ class Authority:
         )  # fmt: skip
         pem = made.public_bytes(serialization.Encoding.PEM)
         (self._folder / ISSUED).mkdir(exist_ok=True)
-        (self._folder / ISSUED / f"{made.serial_number:x}.crt").write_bytes(pem)
+        write_atomic(self._folder / ISSUED / f"{made.serial_number:x}.crt", pem)
         _write_private(self._folder / f"{file}.key", key, serialization.PrivateFormat.PKCS8)
         write_atomic(self._folder / f"{file}.crt", pem)
 
@@ -128,27 +132,59 @@ class Authority:
             hosts = None
         self.issue(file, _common(old), hosts)
 
-    def revoke(self, file: str) -> int:
-        """Revoke every certificate that this name was ever given; returns how many are new."""
-        name = _common(read_certificate(self._folder / f"{file}.crt"))
-        issued = map(read_certificate, sorted((self._folder / ISSUED).glob("*.crt")))
-        known = {one.serial_number for one in self.revoked()}
-        new = [
-            x509.RevokedCertificateBuilder()
-            .serial_number(one.serial_number)
-            .revocation_date(datetime.datetime.now(datetime.UTC))
-            .build()
-            for one in issued
-            if _common(one) == name and one.serial_number not in known
+    def valid(self, file: str, name: str) -> list[x509.Certificate]:
+        """Certificates of a name that are neither revoked nor at their end, as far as is known."""
+        now, known = datetime.datetime.now(datetime.UTC), self._revoked_numbers()
+        found = [self._folder / f"{file}.crt", *sorted((self._folder / ISSUED).glob("*.crt"))]
+        by_number = {
+            one.serial_number: one for one in map(read_certificate, filter(Path.exists, found))
+        }
+        return [
+            one
+            for number, one in by_number.items()
+            if _common(one) == name and number not in known and one.not_valid_after_utc > now
         ]
+
+    def revoke(self, file: str, numbers: Collection[int]) -> int:
+        """Put serial numbers on the list; files of the name go if theirs is on it.
+
+        Returns how many are new; if none is, nothing is changed.
+        """
+        now = datetime.datetime.now(datetime.UTC)
+        new = [
+            x509.RevokedCertificateBuilder().serial_number(one).revocation_date(now).build()
+            for one in sorted(set(numbers) - self._revoked_numbers())
+        ]
+        if not new:
+            return 0
         self._write_list([*self.revoked(), *new])
-        for ending in ("crt", "key"):
-            (self._folder / f"{file}.{ending}").unlink(missing_ok=True)
+        certificate = self._folder / f"{file}.crt"
+        if certificate.exists() and read_certificate(certificate).serial_number in numbers:
+            for ending in ("crt", "key"):
+                remove(self._folder / f"{file}.{ending}")
         return len(new)
+
+    def number_of(self, certificate: Path, name: str) -> int:
+        """The serial number of a certificate; raises ``InputError`` unless it is this name's."""
+        found = read_certificate(certificate)
+        try:
+            found.verify_directly_issued_by(self._root)
+        except (ValueError, TypeError, InvalidSignature):
+            raise InputError(
+                field="certificate", value=certificate, hint="was not issued with this ca.key"
+            ) from None
+        if _common(found) != name:
+            raise InputError(
+                field="certificate", value=certificate, hint=f"is that of {label(found)}"
+            )
+        return found.serial_number
 
     def revoked(self) -> list[x509.RevokedCertificate]:
         """All that are on the list."""
-        return list(x509.load_pem_x509_crl((self._folder / REVOKED).read_bytes()))
+        return list(read_list(self._folder / REVOKED))
+
+    def _revoked_numbers(self) -> set[int]:
+        return {one.serial_number for one in self.revoked()}
 
     def _write_list(self, revoked: Sequence[x509.RevokedCertificate]) -> None:
         builder = x509.CertificateRevocationListBuilder(
@@ -170,15 +206,47 @@ def read_certificate(path: Path) -> x509.Certificate:
         raise InputError(field="keys", value=path, hint=f"cannot be read ({why})") from None
 
 
+def read_list(path: Path) -> x509.CertificateRevocationList:
+    """The revoked ones; raises ``InputError`` if the file holds no list."""
+    try:
+        return x509.load_pem_x509_crl(path.read_bytes())
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not a revocation list"
+        hint = f"cannot be read ({why}); put a copy of it back"
+        raise InputError(field="keys", value=path, hint=hint) from None
+
+
+def ends(folder: Path) -> dict[str, datetime.datetime]:
+    """When the newest certificate of each name ends that is not revoked, by the name of its file.
+
+    Where ``issued/`` is, all are known; on other machines those that are there.
+    """
+    listed = folder / REVOKED
+    revoked = {one.serial_number for one in read_list(listed)} if listed.exists() else set()
+    found = map(read_certificate, [*folder.glob("*.crt"), *(folder / ISSUED).glob("*.crt")])
+    newest: dict[str, datetime.datetime] = {}
+    for one in found:
+        if one.serial_number not in revoked:
+            name = label(one)
+            newest[name] = max(one.not_valid_after_utc, newest.get(name, one.not_valid_after_utc))
+    return dict(sorted(newest.items()))
+
+
 def ending(folder: Path, within: datetime.timedelta) -> list[str]:
     """Certificates in a folder that end soon or have ended, in words."""
     now, found = datetime.datetime.now(datetime.UTC), []
-    for file in sorted(folder.glob("*.crt")):
-        ends = read_certificate(file).not_valid_after_utc
-        if ends - now <= within:
-            word = "has ended" if ends <= now else "ends"
-            found.append(f"{file.name} {word} on {ends:%Y-%m-%d}")
+    for name, end in ends(folder).items():
+        if end - now <= within:
+            found.append(f"{name}.crt {'has ended' if end <= now else 'ends'} on {end:%Y-%m-%d}")
     return found
+
+
+def label(certificate: x509.Certificate) -> str:
+    """The name of the file that a certificate was first written to."""
+    if certificate.subject == certificate.issuer:
+        return "ca"
+    name = _common(certificate)
+    return f"device-{name}" if name.isdecimal() else NAMES.get(name, name)
 
 
 def _certificate(
@@ -219,9 +287,8 @@ def _write_private(
 ) -> None:
     secret = serialization.BestAvailableEncryption(passphrase) if passphrase else None
     encryption = secret or serialization.NoEncryption()
-    path.unlink(missing_ok=True)
-    path.touch(mode=0o600)
-    path.write_bytes(key.private_bytes(serialization.Encoding.PEM, form, encryption))
+    data = key.private_bytes(serialization.Encoding.PEM, form, encryption)
+    write_atomic(path, data, private=True)
 
 
 def _common(certificate: x509.Certificate) -> str:
