@@ -1,6 +1,9 @@
 """What an operator sees of a fleet: a table, and health and metrics for a monitor."""
 
 import json
+import os
+import shutil
+import socket
 import threading
 import time
 import urllib.error
@@ -20,9 +23,21 @@ from mix2fld.base.locks import FolderLock
 from mix2fld.cli import main
 from mix2fld.deploy.edge.messages import pack, unpack
 from mix2fld.deploy.health import HealthServer, make_health_server
-from mix2fld.deploy.status import SPARE_S, run_status
+from mix2fld.deploy.keys import ends, make_fleet_certificates
+from mix2fld.deploy.status import SPARE_S, deployed_runs, run_status
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import run
+
+
+def has_ipv6() -> bool:
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return True
+    except OSError:
+        return False
+
+
+needs_ipv6 = pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
 
 
 class Untrue(Silent):
@@ -85,6 +100,92 @@ def test_a_device_of_another_version_is_named_once(tmp_path: Path) -> None:
     assert said.count("device 1 has mix2fld") == 1
     assert words in said
     assert [info["uploads"]["delivered"] for info in rounds_of(path)] == [4, 4]
+
+
+class Presences(MemoryBroker):
+    """Device 1 says these in place of its presence, each of them again and again."""
+
+    def __init__(self, *said: bytes) -> None:
+        super().__init__()
+        self.said, self.toggled = said, False
+
+    def send(self, topic, payload, qos=1, retain=False):
+        if topic == "p/1" or (topic == "u/1" and not self.toggled):
+            self.toggled = topic == "u/1"
+            for said in 9 * self.said:
+                super().send("p/1", said, 1, True)
+        if topic != "p/1":
+            super().send(topic, payload, qos, retain)
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ((b"1",), "device 1 names no version (0.2 or older): it cannot read messages of format 2"),
+        ((b"1", b"1 v1", b"1 v2"), "device 1 has mix2fld v2, and this server"),
+        ((b"1 0.4.0 3",), "device 1 has mix2fld 0.4.0"),
+        ((b"1 [/x][link=http://e]",), "device 1 names no version"),
+    ],
+)
+def test_a_device_is_told_off_once_whatever_it_says_of_itself(
+    tmp_path: Path, said: tuple[bytes, ...], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = deployed_config(tmp_path, protocol="fd", rounds=1)
+    path = run_in_memory(tmp_path, config, Presences(*said))
+    diary = (path / "diary.log").read_text()
+    assert diary.count(words) == diary.count("device 1 ") == 1
+    assert ("messages of format 3, not 2" in diary) == (said[0] == b"1 0.4.0 3")
+    main(["deploy", "status", str(path)])
+    assert "[/x]" not in capsys.readouterr().out
+
+
+@pytest.fixture
+def forged(finished: Path, tmp_path: Path) -> Path:
+    """A copy of a run, beside an intact one."""
+    shutil.copytree(finished, tmp_path / "intact")
+    shutil.copytree(finished, tmp_path / "forged")
+    return tmp_path / "forged"
+
+
+FORGED = (
+    "[1,2]", "7", '"a"', "{}", '{"time": 1}', '{"time": "x", "event": "upload"}', "[" * 100_000,
+    '{"time": NaN, "event": "upload"}', '{"time": 1, "event": ["upload"]}',
+    '{"time": 1, "event": "upload", "device": 99, "round": 1}',
+    '{"time": 1, "event": "upload", "device": "1", "round": 1}',
+    '{"time": 1, "event": "refused", "device": [1], "round": {}}',
+    '{"time": 1, "event": "asked", "devices": 3, "versions": [1]}',
+    '{"time": 1, "event": "asked", "devices": [9], "versions": {"99": "x", "1": "[/x]"}}',
+    '{"time": 1, "event": "unanswered", "devices": [77, {}, "1"]}',
+    '{"time": 1, "event": "started", "timeout_s": "long"}',
+)  # fmt: skip
+
+
+def test_forged_events_are_passed_over(forged: Path, finished: Path) -> None:
+    with (forged / "events.jsonl").open("a") as file:
+        file.writelines(f"{line}\n" for line in FORGED)
+    status, intact = run_status(forged), run_status(finished)
+    assert status is not None
+    assert intact is not None
+    assert [one.taken for one in status.devices] == [one.taken for one in intact.devices]
+    assert [one.silent for one in status.devices] == [one.silent for one in intact.devices]
+    assert status.devices[1].version == ""
+
+
+@pytest.mark.parametrize("name", ["events.jsonl", "rounds.jsonl", "summary.json"])
+def test_one_bad_run_costs_no_other_its_place(forged: Path, name: str) -> None:
+    """A pipe, whose reader waits for ever, in the place of a file."""
+    (forged / name).unlink()
+    os.mkfifo(forged / name)
+    found = {one.name: one for one in deployed_runs(forged.parent)}
+    assert not found["intact"].trouble(time.time())
+    troubled = name != "events.jsonl"  # nothing but the record says how a run is
+    assert bool(found["forged"].trouble(time.time())) == troubled
+    server = make_health_server(forged.parent, "127.0.0.1:0")
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    assert asked(server, "/metrics")[0] == 200
+    assert asked(server, "/health")[0] == (503 if troubled else 200)
+    server.shutdown()
+    server.server_close()
 
 
 def test_the_command_prints_a_table_or_json(
@@ -189,5 +290,35 @@ def test_no_run_is_no_health(tmp_path: Path) -> None:
         make_health_server(tmp_path, f"127.0.0.1:{server.server_port}")
     with pytest.raises(InputError, match="must be address:port"):
         make_health_server(tmp_path, "9464")
+    server.shutdown()
+    server.server_close()
+
+
+@needs_ipv6
+def test_a_monitor_at_an_address_of_ipv6_is_answered(finished: Path) -> None:
+    server = make_health_server(finished.parent, "[::1]:0")
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with urllib.request.urlopen(f"http://[::1]:{server.server_port}/health") as answer:
+        assert answer.status == 200
+    server.shutdown()
+    server.server_close()
+
+
+def test_when_keys_end_is_shown_and_measured(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys = tmp_path / "keys"
+    make_fleet_certificates(keys, ["127.0.0.1"], 2)
+    main(["deploy", "status", str(finished), "--keys", str(keys)])
+    said = capsys.readouterr().out
+    day = f"{ends(keys)['device-1']:%Y-%m-%d}"
+    assert f"the certificate of broker ends on {day}" in said
+    assert said.count(day) == 4  # broker, server, two devices
+    server = make_health_server(finished.parent, "127.0.0.1:0", keys)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    line = 'mix2fld_certificate_end_timestamp_seconds{name="device-1"}'
+    assert line in asked(server, "/metrics")[1]
+    (keys / "ca.crl").write_bytes(b"")
+    assert asked(server, "/metrics")[0] == 200
     server.shutdown()
     server.server_close()

@@ -15,7 +15,7 @@ from mix2fld.cli.options import Output
 from mix2fld.config.grid import Grid
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rich.table import Table
 
@@ -164,6 +164,8 @@ class DeployStatus:
     """Folder of the runs."""
     listen: str = ""
     """Serve /health and, for Prometheus, /metrics at this address, such as 127.0.0.1:9464."""
+    keys: Path | None = None
+    """Folder of deploy keys: show when certificates end."""
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
 
     def run(self) -> None:
@@ -173,41 +175,62 @@ class DeployStatus:
             self._serve()
             return
         found, now = deployed_runs(self.runs), time.time()
-        console = self.output.console()
+        console, ends = self.output.console(), self._ends()
         for run in found:
-            state = "finished" if run.finished else run.trouble(now) or "in progress"
-            console.print(f"{run.name}: {run.rounds_done} of {run.rounds} rounds; {state}")
-            console.print(_device_table(run.devices, now))
+            state = run.trouble(now) or ("finished" if run.finished else "in progress")
+            words = f"{run.name}: {run.rounds_done} of {run.rounds} rounds; {state}"
+            console.print(words, markup=False)
+            console.print(_device_table(run.devices, now, ends))
             if run.silent and not run.finished:
                 console.print(f"silent: devices {', '.join(map(str, run.silent))}")
+        for name in ("ca", "broker", "server"):
+            if name in ends:
+                console.print(f"the certificate of {name} ends on {ends[name]}")
         self.output.print_json([run.as_json(now) for run in found])
         if trouble := [run.name for run in found if run.trouble(now)]:
             raise InputError(f"{', '.join(trouble)}: in trouble")
+
+    def _ends(self) -> dict[str, str]:
+        """When certificates end, by the names of their files."""
+        if self.keys is None:
+            return {}
+        needs_mqtt()
+        from mix2fld.deploy.keys import ends
+
+        return {name: f"{end:%Y-%m-%d}" for name, end in ends(self.keys).items()}
 
     def _serve(self) -> None:
         if find_spec("prometheus_client") is None:
             raise InputError(
                 "--listen needs prometheus_client; install it with: pip install 'mix2fld[metrics]'"
             )
+        if self.keys is not None:
+            needs_mqtt()
         from mix2fld.deploy.health import make_health_server
 
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-        with make_health_server(self.runs, self.listen) as server:
+        with make_health_server(self.runs, self.listen, self.keys) as server:
             host, port = str(server.server_address[0]), server.server_port
-            self.output.console().print(f"/health and /metrics at http://{host}:{port}")
+            shown = f"[{host}]" if ":" in host else host
+            words = f"/health and /metrics at http://{shown}:{port}"
+            self.output.console().print(words, markup=False)
             with suppress(KeyboardInterrupt):
                 server.serve_forever()
 
 
-def _device_table(devices: "Sequence[DeviceStatus]", now: float) -> "Table":
-    from rich.table import Table
+def _device_table(
+    devices: "Sequence[DeviceStatus]", now: float, ends: "Mapping[str, str]"
+) -> "Table":
+    from rich.table import Column, Table
 
     names = ("device", "last answer", "version", "round", "taken", "refused", "suspected", "silent")
-    table = Table(*names, box=None)
+    last = [Column("key ends", min_width=10)] if ends else []
+    table = Table(*names, *last, box=None)
     for one in devices:
         seen = "never" if one.last_seen is None else f"{max(0.0, now - one.last_seen):.0f} s ago"
         counts = (one.round, one.taken, one.refused, one.suspected, one.silent)
-        table.add_row(str(one.device), seen, one.version or "-", *map(str, counts))
+        key = [ends.get(f"device-{one.device}", "-")] if ends else []
+        table.add_row(str(one.device), seen, one.version or "-", *map(str, counts), *key)
     return table
 
 

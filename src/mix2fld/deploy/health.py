@@ -5,8 +5,10 @@ server is running.
 """
 
 import json
+import socket
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -41,8 +43,8 @@ COUNTED = {
 class FleetCollector(Collector):
     """The metrics of all runs in a folder, read when they are asked for."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, keys: Path | None) -> None:
+        self._folder, self._keys = folder, keys
 
     def collect(self) -> Iterator[Metric]:
         """Every metric, with a sample for each run or for each of its devices."""
@@ -76,6 +78,22 @@ class FleetCollector(Collector):
                 if one.version:
                     version.add_metric([*who, one.version], 1)
         yield from (*gauges.values(), *of_device.values(), *counted.values(), version)
+        if self._keys is not None:
+            yield _key_ends(self._keys)
+
+
+def _key_ends(keys: Path) -> Metric:
+    from mix2fld.deploy.keys import ends
+
+    gauge = GaugeMetricFamily(
+        "mix2fld_certificate_end_timestamp_seconds",
+        "When the newest valid certificate of a name ends",
+        labels=["name"],
+    )
+    with suppress(Mix2fldError):  # a monitor sees that it is missing; runs are not in trouble
+        for name, end in ends(keys).items():
+            gauge.add_metric([name], end.timestamp())
+    return gauge
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -120,22 +138,26 @@ class HealthServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, folder: Path, host: str, port: int) -> None:
+    def __init__(self, folder: Path, keys: Path | None, host: str, port: int) -> None:
         self.folder = folder
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.registry = CollectorRegistry()
         super().__init__((host, port), Handler)
-        self.registry.register(FleetCollector(folder))
+        self.registry.register(FleetCollector(folder, keys))
 
 
-def make_health_server(folder: Path, listen: str) -> HealthServer:
-    """A server at ``address:port``; ``serve_forever`` starts it."""
+def make_health_server(folder: Path, listen: str, keys: Path | None = None) -> HealthServer:
+    """A server at ``address:port``; ``serve_forever`` starts it.
+
+    With a folder of keys, it also says when certificates end.
+    """
     host, _, port = listen.rpartition(":")
     if not host or not port.isdecimal() or int(port) >= 1 << 16:
         raise InputError(
             field="listen", value=f"{listen!r}", hint="must be address:port, e.g. 127.0.0.1:9464"
         )
     try:
-        return HealthServer(folder, host.strip("[]"), int(port))
+        return HealthServer(folder, keys, host.strip("[]"), int(port))
     except OSError as error:
         raise InputError(
             field="listen", value=listen, hint=f"cannot be used ({error.strerror or error})"

@@ -8,11 +8,12 @@ from mix2fld import __version__
 from mix2fld.base.errors import Mix2fldError, TransportLostError
 from mix2fld.base.streams import integer
 from mix2fld.config.settings import Config
-from mix2fld.deploy.diary import Say, one_line
+from mix2fld.deploy.diary import Say
 from mix2fld.deploy.edge import topics
 from mix2fld.deploy.edge.initial import pack_start
 from mix2fld.deploy.edge.line import Line
 from mix2fld.deploy.edge.messages import (
+    FORMAT,
     KINDS,
     Answer,
     Behind,
@@ -50,7 +51,6 @@ DEVICE_SECTIONS = (
     *("statistics", "defence", "availability"),
 )
 """Of a config: what devices read."""
-LONGEST_VERSION = 20
 LOST = "the connection to the broker is lost"
 
 
@@ -83,6 +83,7 @@ class MqttNodes:
         self._online: set[int] = set()
         self.versions: dict[int, str] = {}
         self._refused: set[int] = set()
+        self._named: set[int] = set()
         self._events, self._allowances = Inbox(), Allowances()
         self._up = False
         self._last: tuple[int, bytes] | None = None
@@ -134,18 +135,30 @@ class MqttNodes:
             self._events.put(("answer", device, payload))
         elif payload:
             self._online.add(device)
-            self._note_version(device, one_line(payload[2:].decode("ascii", "ignore")))
+            self._note_version(device, payload[1:].decode("ascii", "replace").split())
             self._events.put(("online", device, payload))
         else:
             self._online.discard(device)
 
-    def _note_version(self, device: int, version: str) -> None:
-        """Say once if it is another than the server's: messages may yet have the same form."""
-        known, self.versions[device] = self.versions.get(device), version[:LONGEST_VERSION].strip()
-        if version and not known and version != __version__:
+    def _note_version(self, device: int, words: list[str]) -> None:
+        """Say once if it is another than the server's: messages may yet have the same format."""
+        version, spoken, *_ = [*words, "", ""]
+        self.versions[device] = version = version if topics.VERSION.fullmatch(version) else ""
+        same = version == __version__ and spoken in ("", str(FORMAT))
+        if same or device in self._named:
+            return
+        self._named.add(device)
+        if not version:
             self._say(
-                f"device {device} has mix2fld {self.versions[device]}, and this server "
-                f"{__version__}; install the same version on both"
+                f"device {device} names no version (0.2 or older): it cannot read messages of "
+                f"format {FORMAT}; install {__version__}"
+            )
+        else:
+            other = spoken.isdecimal() and len(spoken) < 4 and int(spoken) != FORMAT
+            formats = f"messages of format {spoken}, not {FORMAT}: " if other else ""
+            self._say(
+                f"device {device} has mix2fld {version}, and this server {__version__}; "
+                f"{formats}install the same version on both"
             )
 
     def _refuse(self, line: Line, device: int) -> None:

@@ -1,22 +1,23 @@
 """How a deployed run and its devices are, read from the files of its folder alone."""
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from mix2fld.base.errors import InputError
 from mix2fld.base.locks import is_locked
+from mix2fld.deploy.diary import one_line
+from mix2fld.deploy.edge.topics import VERSION
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.reader import find_run_folders, read_run
 
 SPARE_S = 60.0
 """Beside two timeouts of a round: nothing happens for longer only if the server hangs."""
-SPEAKS = frozenset({"upload", "refused"})
-"""Events that a device has caused by an answer."""
 
 
 @dataclass
@@ -54,12 +55,14 @@ class RunStatus:
     without_upload: int
     """Rounds in a row, up to the last one, in which no upload arrived."""
     devices: list[DeviceStatus]
+    fault: str = ""
+    """Why the files of the run cannot be read."""
 
     def trouble(self, now: float) -> str:
         """What an operator should look after; empty if nothing."""
-        if self.without_upload:
+        if self.fault or self.without_upload:
             rounds = "1 round" if self.without_upload == 1 else f"{self.without_upload} rounds"
-            return f"no upload for {rounds}; diary.log says why"
+            return self.fault or f"no upload for {rounds}; diary.log says why"
         if self.finished:
             return ""
         if not self.serving:
@@ -82,12 +85,27 @@ class RunStatus:
 
 
 def deployed_runs(folder: Path) -> list[RunStatus]:
-    """Every deployed run in a folder; raises ``InputError`` if there is none."""
+    """Every deployed run in a folder; raises ``InputError`` if there is none.
+
+    One that cannot be read is in trouble, and costs no other.
+    """
     folders = [path for path in find_run_folders([folder]) if RunFiles(path).identity.is_file()]
-    found = [status for path in folders if (status := run_status(path)) is not None]
+    found: list[RunStatus] = []
+    for path in folders:
+        if (status := _status_or_fault(path)) is not None:
+            below = str(path.relative_to(folder))
+            found.append(replace(status, name=status.name if below == "." else below))
     if not found:
         raise InputError(field="runs", value=folder, hint="holds no run of a deployment")
     return found
+
+
+def _status_or_fault(folder: Path) -> RunStatus | None:
+    try:
+        return run_status(folder)
+    except Exception as error:  # files of a run may hold anything, and only that run must suffer
+        words = one_line(f"cannot be read ({error})")
+        return RunStatus(folder.name, 0, 0, False, is_locked(folder), 0.0, 0.0, False, 0, [], words)
 
 
 def run_status(folder: Path) -> RunStatus | None:
@@ -102,7 +120,7 @@ def run_status(folder: Path) -> RunStatus | None:
         last = max(last, event["time"])
         match event["event"]:
             case "started":
-                timeout_s, lost = event["timeout_s"], False
+                timeout_s, lost = _number(event.get("timeout_s")) or 0.0, False
             case "lost" | "back" as kind:
                 lost = kind == "lost"
         _of_devices(event, devices)
@@ -132,17 +150,31 @@ def _without_upload(info: Mapping[str, Any]) -> bool:
 
 
 def _of_devices(event: Mapping[str, Any], devices: Mapping[int, DeviceStatus]) -> None:
-    """What an event says of devices."""
-    if event["event"] == "asked":
-        for device, version in event["versions"].items():
-            devices[int(device)].version = version
-    elif event["event"] == "unanswered":
-        for device in event["devices"]:
-            devices[device].silent += 1
-    elif event["event"] in SPEAKS:
-        one = devices[event["device"]]
-        one.last_seen, one.round, one.silent = event["time"], event["round"], 0
-        one.refused += event["event"] == "refused"
+    """What an event says of devices; what it says of others is passed over."""
+    match event:
+        case {"event": "asked", "versions": dict(versions)}:
+            for device, one in devices.items():
+                version = versions.get(str(device), one.version)
+                one.version = version if _is_version(version) else ""
+        case {"event": "unanswered", "devices": list(silent)}:
+            for device, one in devices.items():
+                one.silent += device in silent
+        case {"event": "upload" | "refused" as kind, "device": int(device), "round": int(number)}:
+            if device in devices:
+                one = devices[device]
+                one.last_seen, one.round, one.silent = event["time"], number, 0
+                one.refused += kind == "refused"
+
+
+def _is_version(text: object) -> bool:
+    return isinstance(text, str) and VERSION.fullmatch(text) is not None
+
+
+def _number(value: object) -> float | None:
+    """A finite number, if it is one."""
+    if isinstance(value, int | float) and math.isfinite(value):
+        return float(value)
+    return None
 
 
 def _from_record(rounds: Sequence[Mapping[str, Any]], devices: Mapping[int, DeviceStatus]) -> None:
@@ -156,13 +188,13 @@ def _from_record(rounds: Sequence[Mapping[str, Any]], devices: Mapping[int, Devi
 
 
 def _events(path: Path) -> Iterator[dict[str, Any]]:
-    """Whole lines; a run of before 0.3 has none."""
-    try:
-        lines = path.read_bytes().splitlines()
-    except FileNotFoundError:
+    """Those with a time and a kind; a run of before 0.3 has none."""
+    if not path.is_file():
         return
-    for line in lines:
+    for line in path.read_bytes().splitlines():
         try:
-            yield json.loads(line)
-        except ValueError:  # cut by a crash, or just being written
+            event = json.loads(line)
+        except (ValueError, RecursionError):  # cut by a crash, or just being written
             continue
+        if isinstance(event, dict) and _number(event.get("time")) is not None:
+            yield {"event": "", **event}

@@ -16,6 +16,7 @@ from mix2fld.dataset import SampleFormat
 from mix2fld.deploy.edge import topics
 from mix2fld.deploy.edge.line import Line, Say, no_log
 from mix2fld.deploy.edge.messages import (
+    FORMAT,
     Answer,
     Behind,
     Download,
@@ -70,7 +71,7 @@ class Device:
         line.subscribe(topics.orders(self.number), qos=1)
         line.subscribe(topics.DOWNLOAD, qos=0)
         here = topics.HERE_AGAIN if resumed else topics.HERE
-        told = here + f" {mix2fld.__version__}".encode()
+        told = here + f" {mix2fld.__version__} {FORMAT}".encode()
         line.publish(topics.presence(self.number), told, qos=1, retain=True)
 
     def lost(self, line: Line) -> None:
