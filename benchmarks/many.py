@@ -11,10 +11,8 @@ import statistics
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
-from unittest.mock import patch
 
 from benchmarks import usage
 from benchmarks.machine import describe
@@ -35,12 +33,15 @@ class Row(NamedTuple):
     states: str = "memory"
     peer: str = ""
     rounds: int = 15
+    update_bits: int | None = None
 
 
 ROWS = {
     "fl": Row("FL", protocol="fl"),
     "fd": Row("FD", protocol="fd"),
     "mix2fld": Row("Mix2FLD", protocol="mix2fld"),
+    "murmur-200": Row("Murmur, 200 bits", protocol="murmur", update_bits=200),
+    "murmur-1400": Row("Murmur, 1,400 bits", protocol="murmur", update_bits=1400),
     "flower": Row("Flower simulation on Ray, plain PyTorch client", peer="flower", rounds=3),
     "pfl": Row("pfl under torchrun, one process per core", peer="pfl", rounds=3),
     "fl-100k": Row("FL", 100_000, 1000, "fl", rounds=1),
@@ -92,10 +93,15 @@ def measure(row: Row) -> dict[str, Any]:
 
 
 def measure_engine(row: Row) -> dict[str, Any]:
-    """Whole rounds of this engine over an ideal link; the first one is not counted in seconds."""
+    """Whole rounds of this engine over an ideal link; the first one is not counted in seconds.
+
+    ``share_alone`` is the share of local steps by processor time, as if nothing else ran on the
+    machine: that of the steps shared out to all cores, beside that of the main thread.
+    """
     from benchmarks.contenders.rounds import PARTS, Stopwatch
     from mix2fld.config.settings import Config
     from mix2fld.data import load_dataset
+    from mix2fld.native.processor import usable_cores
     from mix2fld.runs.simulation import make_simulation
 
     config = Config.of(
@@ -109,29 +115,31 @@ def measure_engine(row: Row) -> dict[str, Any]:
         curve_points=1,
         link="ideal",
         rounds=row.rounds + 1,
+        **({} if row.update_bits is None else {"update_bits": row.update_bits}),
     )
     started = time.perf_counter()
     simulation = make_simulation(config, load_dataset(config.data))
     state = simulation.start()
     prepared = time.perf_counter() - started
     state, _ = simulation.run_round(state)
-    rounds, shares = [], []
+    rounds, shares, alone = [], [], []
     for _ in range(row.rounds):
-        watch = Stopwatch()
-        with ExitStack() as stack:
-            for part, home, name in PARTS:
-                timed = watch.around(part, getattr(home, name))
-                stack.enter_context(patch.object(home, name, timed))
-            started = time.perf_counter()
+        watch, of_all, own = Stopwatch(), Stopwatch(time.process_time), Stopwatch(time.thread_time)
+        with own.put_around(PARTS), of_all.put_around(PARTS), watch.put_around(PARTS):
+            started = time.perf_counter(), time.thread_time()
             state, _ = simulation.run_round(state)
-            total = time.perf_counter() - started
+            total, worked = time.perf_counter() - started[0], time.thread_time() - started[1]
         rounds.append(total - watch.seconds("evaluation"))
         shares.append(watch.seconds("local") / rounds[-1])
+        steps = of_all.seconds("local") / usable_cores()
+        other = worked - own.seconds("local") - own.seconds("evaluation")
+        alone.append(steps / (steps + other))
     kept = simulation.fleet.states_of(state.devices)
     states = {id(own) for own in kept.values()}
     return {
         **spread("seconds", rounds),
         **spread("share", shares),
+        **spread("share_alone", alone),
         "prepared": prepared,
         "peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9,
         "states": len(states),

@@ -1,8 +1,8 @@
 """This engine's whole rounds, one for each protocol, split into their parts."""
 
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
@@ -25,21 +25,32 @@ PARTS: tuple[tuple[str, Any, str], ...] = (
 
 
 class Stopwatch:
-    """Notes when functions that it is put around were running."""
+    """Notes when functions that it is put around were running, by a clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.intervals: list[tuple[float, float, str]] = []
+        self._clock = clock
 
     def around(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """The same function, timed."""
 
         def timed(*args: Any, **kwargs: Any) -> Any:
-            started = time.perf_counter()
+            started = self._clock()
             result = function(*args, **kwargs)
-            self.intervals.append((started, time.perf_counter(), part))
+            self.intervals.append((started, self._clock(), part))
             return result
 
         return timed
+
+    @contextmanager
+    def put_around(self, parts: Sequence[tuple[str, Any, str]]) -> Iterator[None]:
+        """Around the functions of these parts: what it is, where it is, and its name there."""
+        with ExitStack() as stack:
+            for part, home, name in parts:
+                # A method is found on the class, so self comes first, as with any function.
+                timed = self.around(part, getattr(home, name))
+                stack.enter_context(patch.object(home, name, timed))
+            yield
 
     def seconds(self, part: str) -> float:
         """How long a part ran."""
@@ -73,10 +84,7 @@ def measure_protocol(config: Config, dataset: Dataset) -> dict[str, float]:
     state, _ = simulation.run_round(simulation.start())
     first = time.perf_counter() - started
     watch = Stopwatch()
-    with ExitStack() as stack:
-        for part, home, name in PARTS:
-            # A method is found on the class, so self comes first, as with any function.
-            stack.enter_context(patch.object(home, name, watch.around(part, getattr(home, name))))
+    with watch.put_around(PARTS):
         started = time.perf_counter()
         simulation.run_round(state)
         total = time.perf_counter() - started
