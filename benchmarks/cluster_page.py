@@ -5,13 +5,28 @@ from typing import Any
 
 from benchmarks.cluster_sizes import fit
 from mix2fld_lab.markdown import markdown_table
+from mix2fld_lab.pages import render as filled
 
 PAGE = Path(__file__).parent.parent / "docs" / "cluster_scaling.md"
 TITLES = {
     "paper-fl": "FL", "paper-mix2fld": "Mix2FLD", "many-fl": "FL", "many-fl8": "FL 8-bit", "many-mix2fld": "Mix2FLD",
 }  # fmt: skip
+TEMPLATE = Path(__file__).parent / "templates" / "cluster_scaling.md.j2"
 PEERS = {"fl": "FL on the Ray fleet", "pfl": "pfl under torchrun", "flower": "Flower's simulation on Ray"}  # fmt: skip
 NETWORK_BYTES_PER_S = 10e9 / 8
+HOST_COSTS = {
+    "round": (1e3, "ms a round"),
+    "host": (1e3, "ms a host"),
+    "device": (1e6, "µs a device"),
+    "step": (1e6, "µs a step"),
+}
+DRIVER_COSTS = {
+    "round": (1e3, "ms a round"),
+    "host": (1e3, "ms a host"),
+    "device": (1e6, "µs a device"),
+    "byte": (1e9, "ns a byte"),
+    "rounded": (1e6, "µs more for a device with 8 bits"),
+}
 NAMES = {"fl": "FL", "fl8": "FL 8-bit"}
 UPLOAD_BYTES = {"FL": 50_176, "FL 8-bit": 12_544}
 CASES = ((100, 100_000, 6400), (1000, 100_000, 6400), (1000, 1_000_000, 6400), (1000, 1_000_000, 20))  # fmt: skip
@@ -21,39 +36,18 @@ CASES = ((100, 100_000, 6400), (1000, 100_000, 6400), (1000, 1_000_000, 6400), (
 def render(record: dict[str, Any]) -> str:
     """The text of the page."""
     rows, machine = record["rows"], record.get("machine", {})
-    cores, memory = machine.get("cores", "?"), machine.get("memory_gb", "?")
-    return f"""# The Ray fleet, measured
-
-Made by `make bench-cluster` from `results/bench/cluster.json`; do not edit it. Machine: {machine.get("cpu", "?")},
-{cores} cores, {memory} GB, driver and hosts on the same cores. "Busy before" is the share of all cores that other work used
-in the three seconds before a measurement. {_when(record)}
-
-## Overhead on the paper's work
-
-Ten devices, 6,400 local steps each, all accuracies measured. Both fleets run the same rounds in turn, in one process;
-the first round, which compiles, is not counted; medians, smallest and largest in brackets. Target: at most 10 %.
-
-{_overhead(rows)}
-
-## 100,000 devices, 1,000 taking part
-
-Twenty local steps each, ideal link, 100 devices measured. Bytes are those between driver and hosts in a round, of
-which the uploads are the largest part. Memory is the peak of a process, in three rounds of the Ray fleet alone.
-
-{_many(rows)}
-
-## Other frameworks on that round
-
-{_peers(rows)}
-
-## What the driver keeps
-
-{_states(rows)}
-
-## A model of many cores
-
-{_model(rows)}
-"""
+    return filled(
+        TEMPLATE,
+        cpu=machine.get("cpu", "?"),
+        cores=machine.get("cores", "?"),
+        memory=machine.get("memory_gb", "?"),
+        when=_when(record),
+        overhead=_overhead(rows),
+        many=_many(rows),
+        peers=_peers(rows),
+        states=_states(rows),
+        model=_model(rows),
+    )
 
 
 def _when(record: dict[str, Any]) -> str:
@@ -100,9 +94,10 @@ def _many(rows: dict[str, Any]) -> str:
     return markdown_table(heads, table)
 
 
-def _peers(rows: dict[str, Any]) -> str:
+def _peers(rows: dict[str, Any]) -> dict[str, Any] | None:
+    """Every framework beside this fleet; None: not measured yet."""
     if "peers" not in rows:
-        return "Not measured yet."
+        return None
     turns = rows["peers"]["turns"]
     table = []
     for place, turn in enumerate(turns):
@@ -115,13 +110,7 @@ def _peers(rows: dict[str, Any]) -> str:
             (PEERS[turn["name"]], f"{turn['participants']:,}", ready, _round_text(turn), times, _busy(turn))
         )  # fmt: skip
     heads = ("in this order", "taking part", "s until the first round", "s a round", "times FL here", "busy before")  # fmt: skip
-    return f"""Federated averaging of the same network over 100,000 devices with 20 local steps, without evaluation of devices, on
-two cores; each in its own environment, Flower with the Ray that it asks for. Every row is a process of its own, bounded
-to {rows["peers"]["limit_s"]:.0f} s; the fastest round that was finished counts, and a framework is compared with the rows of this fleet just before
-and after it. Where no round was finished, what is given is a lower bound,
-of a first round, in which Flower also starts its workers; of the other rows the first round is not counted.
-
-{markdown_table(heads, table)}"""
+    return {"limit_s": rows["peers"]["limit_s"], "heads": heads, "rows": table}
 
 
 def _spent(turn: dict[str, Any]) -> float | None:
@@ -149,7 +138,8 @@ def _times(spent: float, own: float, turn: dict[str, Any]) -> str:
     return f"{'' if turn['rounds'] else '≥ '}{spent / own:.0f}"
 
 
-def _states(rows: dict[str, Any]) -> str:
+def _states(rows: dict[str, Any]) -> dict[str, Any] | None:
+    """What driver and checkpoint keep of devices; None: not measured yet."""
     names = {"fd": "FD (weights)", "stc": "STC (residuals)"}
     table = []
     for protocol, title in names.items():
@@ -166,22 +156,19 @@ def _states(rows: dict[str, Any]) -> str:
                 _busy(row),
             ))  # fmt: skip
     if not table:
-        return "Not measured yet."
+        return None
     count = len(next(row for name, row in rows.items() if name.startswith("states-"))["rounds"])
     heads = (
         "", "device_states", "driver, peak GB", "driver, MB more in each round", f"written in round {count}, MB",
         "in round 2, MB", "folder, MB", "largest host, GB", "busy before",
     )  # fmt: skip
-    return f"""{count} rounds of protocols whose devices keep something of their own, 100,000 devices of which 1,000 take part, on two hosts,
-with a run folder (`--out`). In memory, driver and checkpoint grow with all devices that have ever taken part; with
-`--device-states disk` a round writes what it changed ([decision 32](decisions/32-device-states.md)).
-
-{markdown_table(heads, table)}"""
+    return {"count": count, "heads": heads, "rows": table}
 
 
-def _model(rows: dict[str, Any]) -> str:
+def _model(rows: dict[str, Any]) -> dict[str, Any] | None:
+    """Costs fitted to rounds of several sizes, and what follows; None: not measured yet."""
     if "sizes" not in rows:
-        return "Not measured yet."
+        return None
     rounds = rows["sizes"]["rounds"]
     found = fit(rounds)
     of_hosts = iter(found.hosts_s)
@@ -194,21 +181,15 @@ def _model(rows: dict[str, Any]) -> str:
     heads = (
         "", "hosts", "taking part", "steps", "MB", "driver, s", "fitted", "error", "hosts, s", "fitted", "error",
     )  # fmt: skip
-    predicted = [_predict(found, *case) for case in CASES]
-    return f"""Rounds of FL and FL 8-bit of several sizes ({_busy(rows["sizes"])} of the cores busy before). Of each the seconds of
-processors, which other work on the machine changes less than the time on the wall: of the driver with Ray's own processes, and of all hosts together.
-Two sums are fitted to them, each cost at least 0, by least squares of relative errors.
-
-{markdown_table(heads, table)}
-
-- Driver: {_costs(found.driver, {"round": (1e3, "ms a round"), "host": (1e3, "ms a host"), "device": (1e6, "µs a device"), "byte": (1e9, "ns a byte"), "rounded": (1e6, "µs more for a device with 8 bits")})}.
-- Hosts: {_costs(found.hosts, {"round": (1e3, "ms a round"), "host": (1e3, "ms a host"), "device": (1e6, "µs a device"), "step": (1e6, "µs a step")})}.
-
-With these costs, and 10 Gbit/s into the driver's machine, a round of FL (50,176 bytes an upload) and of FL 8-bit (12,544 bytes):
-
-{markdown_table(("", "cores", "taking part", "steps", "hosts, s", "network, s", "driver, s", "first limit"), [row for case in predicted for row in case])}
-
-{_conclusion(found)}"""
+    return {
+        "busy": _busy(rows["sizes"]),
+        "heads": heads,
+        "rows": table,
+        "driver": _costs(found.driver, DRIVER_COSTS),
+        "hosts": _costs(found.hosts, HOST_COSTS),
+        "predicted": [row for case in CASES for row in _predict(found, *case)],
+        "limits": _limits(found),
+    }
 
 
 def _beside(measured: float, fitted: float) -> tuple[str, str, str]:
@@ -244,7 +225,7 @@ def _predict(found: Any, cores: int, devices: int, steps: int) -> list[tuple[str
     return table
 
 
-def _conclusion(found: Any) -> str:
+def _limits(found: Any) -> dict[str, Any]:
     """What breaks first as cores are added, computed from the fit."""
     devices, steps, size = 1_000_000, 6400, UPLOAD_BYTES["FL"]
     one = _parts(found, 1, devices, steps, size)
@@ -254,9 +235,11 @@ def _conclusion(found: Any) -> str:
     parts = _parts(found, 1000, devices, steps, size)
     first = max(("driver", "network"), key=lambda name: parts[name])
     messages = 1000 * found.driver["host"] / parts["driver"]
-    return f"""What breaks first is the {first}, through which all uploads go: with a million devices of 6,400 steps and full weights it takes
-longer than the hosts from {even:,.0f} cores on. Messages to 1,000 hosts are {100 * messages:.1f} % of the driver's time in that round. The driver
-holds the uploads of a round, {devices * size / 1e9:.0f} GB of them. Eight bits a weight need {few["network"] / parts["network"]:.2f} times the network and
-{few["driver"] / parts["driver"]:.1f} times the driver, which turns them back into full weights, one upload after the other. What would move the limit: decoding on
-several cores, and a mean computed in a tree of hosts; this fleet does neither. The model leaves out stragglers, several
-switches between machines, and memory bandwidth that cores share."""
+    return {
+        "first": first,
+        "even": even,
+        "messages_percent": 100 * messages,
+        "gigabytes": devices * size / 1e9,
+        "network_of_few_bits": few["network"] / parts["network"],
+        "driver_of_few_bits": few["driver"] / parts["driver"],
+    }

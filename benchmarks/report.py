@@ -10,54 +10,17 @@ from benchmarks import other_page, usage
 from benchmarks.passes import ratios, spread, values
 from benchmarks.table import BY_NAME, CHECK_STEPS, CONTENDERS, Contender
 from mix2fld_lab.markdown import markdown_table
+from mix2fld_lab.pages import render as filled
 
 ROOT = Path(__file__).parent.parent
 RECORD = ROOT / "results" / "bench" / "bench.json"
 PAGE = ROOT / "docs" / "benchmarks.md"
+TEMPLATE = ROOT / "benchmarks" / "templates" / "benchmarks.md.j2"
 Record = dict[str, Any]
 Row = tuple[str, ...]
 
 PAPER_STEPS = 6400
 PARTS = ("total", "local", "conversion", "evaluation", "rest")
-
-INTRODUCTION = """\
-# Benchmarks
-
-This page is made by `make bench` from `results/bench/bench.json`; do not edit it.
-
-## What is measured
-The paper's local phase: 10 devices, each with 500 MNIST samples of the paper's non-iid partition,
-take SGD steps on one uniformly drawn sample each (learning rate 0.01, cross-entropy) on the
-network of 12,544 weights. The unit is **microseconds per device-step on all cores**: wall time of
-the local phase, divided by devices and steps, times the cores of the machine. A contender that
-leaves a core idle is charged for it. Compilation and warm-up are not counted; they have their own
-column. Every contender starts from the same weights, uses the same draws, runs in a fresh process,
-and has to end with the same weights."""
-
-MEANING = """\
-## What the numbers mean
-- **The limit** is a C kernel written by hand for this network
-  (`src/mix2fld/native/small_cnn.c`), compiled for the current machine and called with
-  nothing around it. The simulator calls the same code where a C compiler is available, so its ratio
-  is the simulator's overhead; any other model, and this one without a compiler, takes the path of
-  the row below.
-- **PyTorch, plain loop** is what a user writes; the frameworks that run a PyTorch client cannot be
-  faster than it. One process is charged for the cores that it leaves idle.
-- **PyTorch at its best** is the fastest version that we could write: `torch.func.vmap` over
-  devices, convolutions as matrix products, eight steps in one `torch.compile`d call
-  (`benchmarks/contenders/torch_best.py`).
-- **Frameworks** get one process per core and samples prepared in advance, without a data loader.
-  Their overhead per round (starting clients, moving weights) is counted, because a user waits for
-  it; with the paper's K it is small.
-- A ratio is taken within a pass and shown as the median with the smallest and the largest over the
-  passes."""
-
-
-HOW_TO = """\
-## Run it
-`make bench` creates a separate environment (`.venv-bench`), measures everything on an otherwise
-idle machine and writes this page. `make bench ARGS="--quick --passes 1"` is a short trial;
-`ARGS="--only limit engine"` measures a selection. Both leave this page unchanged."""
 
 
 def main() -> None:
@@ -72,20 +35,17 @@ def write_page() -> None:
 
 def render(record: Record) -> str:
     """The whole page."""
-    sections = [
-        INTRODUCTION,
-        "## Local phase\n" + summary(record),
-        left_out(record),
-        checks(record),
-        "## Whole rounds\n" + rounds(record),
-        "## Many devices\n" + growth(record),
-        "## Other models\n" + other_page.section(),
-        "## Targets\n" + targets(record),
-        MEANING,
-        machine(record),
-        HOW_TO,
-    ]
-    return "\n\n".join(section for section in sections if section) + "\n"
+    return filled(
+        TEMPLATE,
+        summary=summary(record),
+        left_out=left_out(record),
+        checks=checks(record),
+        rounds=rounds(record),
+        growth=growth(record),
+        other_models=other_page.section(),
+        targets=targets(record),
+        machine=machine(record),
+    )
 
 
 def of_kind(record: Record, kind: str) -> list[Contender]:
@@ -253,7 +213,6 @@ def machine(record: Record) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
     loads = [row["load_before"] for row in record["records"]]
     return (
-        "## Machine\n"
         f"{found['cpu']}, {found['cores']} cores ({', '.join(found['flags'])}), "
         f"{found['memory_gb']} GB, {found['system']}, {found['compiler']}; {versions}. "
         f"Load average before a measurement (the one before it included): {spread(loads, 1)}."
