@@ -62,6 +62,7 @@ COMMANDS: dict[str, Command] = {
             "keys": "deploy:DeployKeys",
             "key": "deploy_key:DeployKey",
             "status": "deploy:DeployStatus",
+            "rollback": "deploy_rollback:DeployRollback",
             "check": "mix2fld_lab.cli.deploy:DeployCheck",
             "testbed": "mix2fld_lab.cli.testbed:DeployTestbed",
         },

@@ -16,8 +16,13 @@ def run_identity(path: Path) -> str:
     """What devices know this run by: drawn once, so that a new run never meets old states."""
     file = RunFiles(path).identity
     if not file.exists():
-        write_atomic(file, secrets.token_hex(8).encode())
+        new_identity(path)
     return file.read_text(encoding="ascii")
+
+
+def new_identity(path: Path) -> None:
+    """Draw one: what devices keep of the one before is that of another run."""
+    write_atomic(RunFiles(path).identity, secrets.token_hex(8).encode())
 
 
 def next_epoch(path: Path) -> int:

@@ -10,6 +10,7 @@ from mix2fld.data import load_dataset, measured_samples
 from mix2fld.deploy.diary import Say, diary
 from mix2fld.deploy.identity import refuse_run_of_simulator, run_identity
 from mix2fld.deploy.remote_fleet import Nodes, RemoteFleet
+from mix2fld.deploy.rollback import Keeper
 from mix2fld.deploy.settings import Settings
 from mix2fld.deploy.status import rounds_without_upload
 from mix2fld.engine.checks import check_countable, check_learns, suited
@@ -79,7 +80,7 @@ def serve_run(
                 scenario,
                 fleet,
                 folder,
-                Teller(say, watcher),
+                Teller(say, Keeper(path), *([watcher] if watcher else [])),
                 lambda _: read_trained(path, config),
             )
             if link is None:
@@ -114,13 +115,14 @@ def _wait_for_devices(nodes: Nodes, settings: Settings, say: Say) -> None:
 class Teller(Watcher):
     """Says in a line what happened, and tells whoever else watches."""
 
-    def __init__(self, say: Say, watcher: Watcher | None = None) -> None:
-        self._say, self._watcher = say, watcher or Watcher()
+    def __init__(self, say: Say, *watchers: Watcher) -> None:
+        self._say, self._watchers = say, watchers
 
     def begin(self, config: Config, rounds_done: int) -> None:
         """A run starts, or resumes."""
         self._say(f"{config.run_name}: {rounds_done} of {config.rounds} rounds are done")
-        self._watcher.begin(config, rounds_done)
+        for watcher in self._watchers:
+            watcher.begin(config, rounds_done)
 
     def round_done(self, config: Config, info: RoundInfo) -> None:
         """A round is over."""
@@ -135,9 +137,11 @@ class Teller(Watcher):
             "round",
             round=info.round,
         )
-        self._watcher.round_done(config, info)
+        for watcher in self._watchers:
+            watcher.round_done(config, info)
 
     def end(self, result: RunResult) -> None:
         """A run is over."""
         self._say(f"{result.config.run_name}: finished", "finished")
-        self._watcher.end(result)
+        for watcher in self._watchers:
+            watcher.end(result)

@@ -124,6 +124,13 @@ def read_checkpoint(path: Path) -> tuple[State, dict[str, str]]:
         return _tree_of(scalars, tensors), scalars["made_with"]
 
 
+def read_sealed_round(path: Path) -> tuple[int, str]:
+    """The round of a checkpoint and what seals it; ``DamagedError`` unless it is intact."""
+    with _reading():
+        scalars, tensors = _intact(path)
+        return int(_tree_of(scalars, tensors)["round"]), str(scalars["records"])
+
+
 def _tree_of(scalars: dict[str, Any], tensors: Tensors, like: Any = None) -> State:
     tree = unflatten(scalars["state"], tensors)
     refuse_newer("checkpoint", scalars["format"], FORMAT, older=(3,))

@@ -1,10 +1,12 @@
 """Which files make a run: the one place that knows their names."""
 
+import re
 from pathlib import Path
 
 from mix2fld.base.files import LOCK, PART
 
 DAMAGED = ".damaged"
+KEPT = re.compile(r"kept-(\d{6,9})\.safetensors")
 
 
 class RunFiles:
@@ -41,11 +43,21 @@ class RunFiles:
         """All such files that exist."""
         return sorted(self.folder.glob(f"states-*.safetensors{ending}"))
 
+    def kept(self, number: int) -> Path:
+        """The checkpoint after one round of a deployed run, kept to roll back to."""
+        return self.folder / f"kept-{number:06d}.safetensors"
+
+    def kept_rounds(self) -> list[int]:
+        """The rounds that have one."""
+        names = [file.name for file in self.folder.glob("kept-*.safetensors") if file.is_file()]
+        return sorted(int(found[1]) for name in names if (found := KEPT.fullmatch(name)))
+
     def existing(self, ending: str = "") -> list[Path]:
         """The files of a run that exist, as they are or with an ending; config.toml last."""
         files = (self.summary, self.failure, self.checkpoint, self.previous, self.rounds)
         config = self.config.with_name(self.config.name + ending)
-        ended = [*(file.with_name(file.name + ending) for file in files), *self.all_states(ending)]
+        several = [*self.all_states(ending), *self.folder.glob(f"kept-*.safetensors{ending}")]
+        ended = [*(file.with_name(file.name + ending) for file in files), *several]
         return [file for file in (*ended, config) if file.exists()]
 
     def hold_others(self) -> bool:
