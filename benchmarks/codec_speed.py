@@ -44,7 +44,7 @@ def one_pass(steps: int, uploads: int) -> dict[str, Any]:
     learning = make_learning(config, SampleFormat((28, 28, 1)), Classification(10))
     wire = Wire(get_protocol("murmur"), learning)
     trained = engine.measure(DEVICES, steps)
-    local = Local(tuple(trained["weights"]), np.zeros((10, 10), np.float32), np.zeros(10))
+    local = Local(tuple(trained["weights"]), np.zeros((10, 10), np.float32))
     state = {"base": learning.common_weights}
     found: dict[str, Any] = {"local phase": trained["seconds"]}
     for name, kernel in PATHS.items():

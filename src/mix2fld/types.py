@@ -48,13 +48,25 @@ class Phase(NamedTuple):
     label_counts: Any  # [N_L], how often each label was drawn
 
 
+NUMBER_LOSSES = ("squared", "absolute", "huber")
+"""Losses of an error, in the order in which kernels number them."""
+
+
+class NumberLoss(NamedTuple):
+    """The loss of targets that are numbers: its form, and the edges of the bins of the first."""
+
+    form: str
+    edges: tuple[float, ...]
+
+
 class StepRule(NamedTuple):
     """What a kernel does in a step, beside the sample that it is for."""
 
     rate: float
-    teacher: NDArray[np.float32]  # [N_L, N_L]
+    teacher: NDArray[np.float32]  # [N_L, O]
     distillation_weight: float
     logit_offset: NDArray[np.float32] | None = None  # [N_L], added to the logits in the loss
+    numbers: NumberLoss | None = None  # where targets are numbers
 
 
 class Kernel(Protocol):

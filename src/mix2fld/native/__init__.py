@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from mix2fld.native.library import load_library, vector_lanes
 from mix2fld.native.recipe import PLAIN_LANES, cnn_sizes
-from mix2fld.types import Inputs, Phase, Samples, StepRule, Tensors
+from mix2fld.types import NUMBER_LOSSES, Inputs, Phase, Samples, StepRule, Tensors
 
 SOURCE = Path(__file__).with_name("small_cnn.c")
 ROW = 16
@@ -42,6 +42,16 @@ class SampleSet(ctypes.Structure):
         return cls(inputs.ctypes.data, targets.ctypes.data, len(targets), floats)
 
 
+class Numbers(ctypes.Structure):
+    """``numbers_t`` of the C code."""
+
+    _fields_: ClassVar = [
+        ("edges", ctypes.c_void_p),
+        ("edge_count", ctypes.c_int32),
+        ("form", ctypes.c_int32),
+    ]
+
+
 class CompiledNetwork:
     """Training and testing of one network of the family; releases the interpreter's lock.
 
@@ -49,8 +59,9 @@ class CompiledNetwork:
     """
 
     def __init__(self, library: ctypes.CDLL) -> None:
-        self._train, self._count = library.train, library.count_correct
-        self._train.restype = ctypes.c_int
+        self._train, self._train_numbers = library.train, library.train_numbers
+        self._count = library.count_correct
+        self._train.restype = self._train_numbers.restype = ctypes.c_int
         self._count.restype = ctypes.c_int64
 
     def train(
@@ -58,21 +69,27 @@ class CompiledNetwork:
     ) -> None:
         """One SGD step for each row of draws [K, B].
 
-        Changes weights, sums [N_L, N_L] and counts [N_L].
+        Changes weights, sums [N_L, O] and counts [N_L].
         """
         teacher = np.ascontiguousarray(rule.teacher, np.float32)
-        offset = None
-        if rule.logit_offset is not None:
-            offset = np.ascontiguousarray(rule.logit_offset, np.float32)
+        function, own, kept = self._train, None, None
+        if rule.numbers is not None:
+            kept = np.array(rule.numbers.edges, np.float32)
+            form = NUMBER_LOSSES.index(rule.numbers.form)
+            own = ctypes.byref(Numbers(kept.ctypes.data, len(kept), form))
+            function = self._train_numbers
+        elif rule.logit_offset is not None:
+            kept = np.ascontiguousarray(rule.logit_offset, np.float32)
+            own = _pointer(kept)
         held = [array for each in sets for array in (each.inputs, each.targets)]
         arrays = (*held, draws, phase.output_sums, phase.label_counts, *phase.weights)
         if not all(array.flags.c_contiguous for array in arrays):
             raise ValueError("arrays must be contiguous")
-        failed = self._train(
+        failed = function(
             _pointers(phase.weights),
             (SampleSet * len(sets))(*(SampleSet.of(samples) for samples in sets)),
             _pointer(teacher),
-            None if offset is None else _pointer(offset),
+            own,
             _pointer(draws),
             *(ctypes.c_int64(size) for size in draws.shape),
             ctypes.c_float(rule.rate),

@@ -93,11 +93,42 @@ static void softmax(const float *scores, float *outputs) {
     for (int l = 0; l < LABELS; l++) outputs[l] /= total;
 }
 
-/* Scores, outputs, sums and the gradients by scores and hidden values of one sample. */
-static void study(float *const *tensors, sample_t *s, const float *label, const float *teacher,
-                  const float *offset, float beta, float *sums, float *counts) {
-    float scores[LABELS], outputs[LABELS], goal[LABELS], mass = 0;
-    forward(tensors, s->input, s->hidden, scores);
+/* Targets that are numbers: the edges of the bins of the first, and the loss of each error. */
+typedef struct {
+    const float *edges;
+    int32_t edge_count, form;
+} numbers_t;
+
+enum { SQUARED, ABSOLUTE, HUBER };
+
+static inline float slope(int form, float error) {
+    if (form == SQUARED) return error;
+    if (form == ABSOLUTE) return (error > 0) - (error < 0);
+    return error > 1 ? 1 : error < -1 ? -1 : error;
+}
+
+/* The sums of a target's bin, and the gradient by each output; a teacher's zero row says nothing. */
+static void study_numbers(const numbers_t *numbers, const float *outputs, const float *target,
+                          const float *teacher, float beta, float *sums, float *counts, float *by_output) {
+    int bin = 0, known = 0;
+    for (int e = 0; e < numbers->edge_count; e++) bin += target[0] >= numbers->edges[e];
+    const float *taught = teacher + bin * LABELS;
+    counts[bin] += 1;
+    for (int l = 0; l < LABELS; l++) {
+        known |= taught[l] != 0;
+        sums[bin * LABELS + l] += outputs[l];
+    }
+    for (int l = 0; l < LABELS; l++) {
+        const float own = slope(numbers->form, outputs[l] - target[l]);
+        const float other = known ? beta * slope(numbers->form, outputs[l] - taught[l]) : 0;
+        by_output[l] = (own + other) / LABELS;
+    }
+}
+
+/* Outputs, sums and the gradient by scores of one sample with a label. */
+static void study_label(float *scores, const float *label, const float *teacher, const float *offset,
+                        float beta, float *sums, float *counts, float *by_score) {
+    float outputs[LABELS], goal[LABELS], mass = 0;
     softmax(scores, outputs);
     memcpy(goal, label, sizeof goal);
     for (int l = 0; l < LABELS; l++) {
@@ -111,11 +142,29 @@ static void study(float *const *tensors, sample_t *s, const float *label, const 
         softmax(scores, outputs);
     }
     for (int l = 0; l < LABELS; l++) mass += goal[l];
+    for (int l = 0; l < LABELS; l++) by_score[l] = mass * outputs[l] - goal[l];
+}
+
+/* What all steps of a call have in common; sums and counts are added to. */
+typedef struct {
+    const numbers_t *numbers; /* NULL: targets are labels */
+    const float *teacher, *offset;
+    float beta, *sums, *counts;
+} lesson_t;
+
+/* Scores, and the gradients by scores and hidden values of one sample. */
+static void study(float *const *tensors, sample_t *s, const float *target, const lesson_t *lesson) {
+    float scores[LABELS];
+    forward(tensors, s->input, s->hidden, scores);
+    if (lesson->numbers)
+        study_numbers(lesson->numbers, scores, target, lesson->teacher, lesson->beta, lesson->sums,
+                      lesson->counts, s->by_score);
+    else
+        study_label(scores, target, lesson->teacher, lesson->offset, lesson->beta, lesson->sums,
+                    lesson->counts, s->by_score);
     memset(s->by_hidden, 0, HIDDEN * sizeof *s->by_hidden);
-    for (int l = 0; l < LABELS; l++) {
-        s->by_score[l] = mass * outputs[l] - goal[l];
+    for (int l = 0; l < LABELS; l++)
         add(s->by_hidden, s->by_score[l], tensors[LAST + 1] + l * SEEN, HIDDEN);
-    }
     for (int h = 0; h < HIDDEN; h++) s->by_hidden[h] = s->hidden[h] > 0 ? s->by_hidden[h] : 0;
 }
 
@@ -132,12 +181,8 @@ static void learn(float *const *tensors, const sample_t *s, float rate) {
     }
 }
 
-/* SGD with distillation: a step for each row of draws [steps, batch]; those from sets[0].count on
- * are of sets[1]. The loss adds offset [L], if not NULL, to the scores. sums [L,L] and counts [L]
- * are added to. Returns 0, or 1 if there is no memory for a batch. */
-int train(float *const *tensors, const samples_t *sets, const float *teacher, const float *offset,
-          const int32_t *draws, int64_t steps, int64_t batch, float rate, float beta, float *sums,
-          float *counts) {
+static int take_steps(float *const *tensors, const samples_t *sets, const lesson_t *lesson,
+                      const int32_t *draws, int64_t steps, int64_t batch, float rate) {
     float *memory = malloc(batch * KEPT * sizeof *memory);
     if (!memory) return 1;
     for (int64_t step = 0; step < steps; step++) {
@@ -147,8 +192,7 @@ int train(float *const *tensors, const samples_t *sets, const float *teacher, co
             const int64_t which = drawn - (set == sets ? 0 : sets->count);
             sample_t sample = sample_at(memory, b);
             read_input(sample.input, set->inputs, set->floats, which);
-            study(tensors, &sample, set->targets + which * LABELS, teacher, offset, beta, sums,
-                  counts);
+            study(tensors, &sample, set->targets + which * LABELS, lesson);
         }
         for (int64_t b = 0; b < batch; b++) {
             const sample_t sample = sample_at(memory, b);
@@ -157,6 +201,24 @@ int train(float *const *tensors, const samples_t *sets, const float *teacher, co
     }
     free(memory);
     return 0;
+}
+
+/* SGD with distillation: a step for each row of draws [steps, batch]; those from sets[0].count on
+ * are of sets[1]. The loss adds offset [L], if not NULL, to the scores. sums [L,L] and counts [L]
+ * are added to. Returns 0, or 1 if there is no memory for a batch. */
+int train(float *const *tensors, const samples_t *sets, const float *teacher, const float *offset,
+          const int32_t *draws, int64_t steps, int64_t batch, float rate, float beta, float *sums,
+          float *counts) {
+    const lesson_t lesson = {NULL, teacher, offset, beta, sums, counts};
+    return take_steps(tensors, sets, &lesson, draws, steps, batch, rate);
+}
+
+/* The same with numbers as targets: teacher and sums are [bins, L], counts [bins]. */
+int train_numbers(float *const *tensors, const samples_t *sets, const float *teacher,
+                  const numbers_t *numbers, const int32_t *draws, int64_t steps, int64_t batch,
+                  float rate, float beta, float *sums, float *counts) {
+    const lesson_t lesson = {numbers, teacher, NULL, beta, sums, counts};
+    return take_steps(tensors, sets, &lesson, draws, steps, batch, rate);
 }
 
 /* How many of the samples get the label that `labels` says. */

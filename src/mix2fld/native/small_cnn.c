@@ -386,24 +386,50 @@ typedef struct {
     int32_t floats;
 } samples_t;
 
+/* Targets that are numbers: the edges of the bins of the first, and the loss of each error. */
+typedef struct {
+    const float *edges;
+    int32_t edge_count, form;
+} numbers_t;
+
+enum { SQUARED, ABSOLUTE, HUBER };
+
+static inline float slope(int form, float error) {
+    if (form == SQUARED) return error;
+    if (form == ABSOLUTE) return (error > 0) - (error < 0);
+    return error > 1 ? 1 : error < -1 ? -1 : error;
+}
+
+/* The sums of a target's bin, and the gradient by each output; a teacher's zero row says nothing. */
+static void study_numbers(const numbers_t *numbers, const float *outputs, const float *target,
+                          const float *teacher, float beta, float *sums, float *counts, float *by_output) {
+    int bin = 0, known = 0;
+    for (int e = 0; e < numbers->edge_count; e++) bin += target[0] >= numbers->edges[e];
+    const float *taught = teacher + bin * LABELS;
+    counts[bin] += 1;
+    for (int l = 0; l < LABELS; l++) {
+        known |= taught[l] != 0;
+        sums[bin * LABELS + l] += outputs[l];
+    }
+    for (int l = 0; l < LABELS; l++) {
+        const float own = slope(numbers->form, outputs[l] - target[l]);
+        const float other = known ? beta * slope(numbers->form, outputs[l] - taught[l]) : 0;
+        by_output[l] = (own + other) / LABELS;
+    }
+}
+
 /* What all steps of a call have in common; sums [L,L] and counts [L] are added to. */
 typedef struct {
     const samples_t *sets;
     const float *teacher, *offset;
     float beta, *sums, *counts;
+    const numbers_t *numbers; /* NULL: targets are labels */
 } lesson_t;
 
-/* Moves `to` by what one sample says of `w`. */
-static ALWAYS void learn_sample(weights_t *w, weights_t *to, memory_t *m, const lesson_t *lesson, int64_t drawn,
-                                float rate) {
-    const samples_t *sets = lesson->sets, *set = sets + (drawn >= sets->count);
-    const int64_t which = drawn - (set == sets ? 0 : sets->count);
-    const float *label = set->targets + which * LABELS;
-    float scores[LABELS], outputs[LABELS], goal[LABELS], by_score[LABELS], mass = 0;
-    read_image(m, set->images, set->floats, which);
-    convolve_and_pool(w, m, 1);
-    convolve(w, m, m->features);
-    score(w, 1, &m->features, &scores);
+/* Outputs, sums and the gradient by scores of one sample with a label. */
+static ALWAYS void study_label(const lesson_t *lesson, float scores[LABELS], const float *label,
+                               float by_score[LABELS]) {
+    float outputs[LABELS], goal[LABELS], mass = 0;
     softmax(scores, outputs);
     memcpy(goal, label, sizeof goal);
     for (int l = 0; l < LABELS; l++) {
@@ -420,6 +446,23 @@ static ALWAYS void learn_sample(weights_t *w, weights_t *to, memory_t *m, const 
     }
     for (int l = 0; l < LABELS; l++) mass += goal[l];
     for (int l = 0; l < LABELS; l++) by_score[l] = mass * outputs[l] - goal[l];
+}
+
+/* Moves `to` by what one sample says of `w`. */
+static ALWAYS void learn_sample(weights_t *w, weights_t *to, memory_t *m, const lesson_t *lesson, int64_t drawn,
+                                float rate) {
+    const samples_t *sets = lesson->sets, *set = sets + (drawn >= sets->count);
+    const int64_t which = drawn - (set == sets ? 0 : sets->count);
+    const float *target = set->targets + which * LABELS;
+    float scores[LABELS], by_score[LABELS];
+    read_image(m, set->images, set->floats, which);
+    convolve_and_pool(w, m, 1);
+    convolve(w, m, m->features);
+    score(w, 1, &m->features, &scores);
+    if (lesson->numbers)
+        study_numbers(lesson->numbers, scores, target, lesson->teacher, lesson->beta, lesson->sums,
+                      lesson->counts, by_score);
+    else study_label(lesson, scores, target, by_score);
     learn_linear(w, to, m, by_score, rate);
     back_to_pooled(w, m);
     learn_second(to, m, rate);
@@ -432,29 +475,43 @@ static void add_weights(weights_t *to, const weights_t *change) {
     for (size_t i = 0; i < sizeof *to / sizeof *all; i++) all[i] += moves[i];
 }
 
+static void take_steps(float *const tensors[6], const lesson_t *lesson, const int32_t *draws, int64_t steps,
+                       int64_t batch, float rate) {
+    weights_t w __attribute__((aligned(64)));
+    memory_t m __attribute__((aligned(64)));
+    unpack(&w, tensors);
+    memset(&m, 0, sizeof m);
+    if (batch == 1) {
+        for (int64_t step = 0; step < steps; step++) learn_sample(&w, &w, &m, lesson, draws[step], rate);
+    } else {
+        weights_t change __attribute__((aligned(64)));
+        for (int64_t step = 0; step < steps; step++) {
+            memset(&change, 0, sizeof change);
+            for (int64_t b = 0; b < batch; b++)
+                learn_sample(&w, &change, &m, lesson, draws[step * batch + b], rate / batch);
+            add_weights(&w, &change);
+        }
+    }
+    pack(&w, tensors);
+}
+
 /* SGD with distillation: a step for each row of draws [steps, batch]; those from sets[0].count on
  * are of sets[1]. The loss is the mean over the batch and adds offset [L], if not NULL, to scores.
  * Returns 0. */
 int train(float *const tensors[6], const samples_t *sets, const float *teacher, const float *offset,
           const int32_t *draws, int64_t steps, int64_t batch, float rate, float beta,
           float *sums, float *counts) {
-    const lesson_t lesson = {sets, teacher, offset, beta, sums, counts};
-    weights_t w __attribute__((aligned(64)));
-    memory_t m __attribute__((aligned(64)));
-    unpack(&w, tensors);
-    memset(&m, 0, sizeof m);
-    if (batch == 1) {
-        for (int64_t step = 0; step < steps; step++) learn_sample(&w, &w, &m, &lesson, draws[step], rate);
-    } else {
-        weights_t change __attribute__((aligned(64)));
-        for (int64_t step = 0; step < steps; step++) {
-            memset(&change, 0, sizeof change);
-            for (int64_t b = 0; b < batch; b++)
-                learn_sample(&w, &change, &m, &lesson, draws[step * batch + b], rate / batch);
-            add_weights(&w, &change);
-        }
-    }
-    pack(&w, tensors);
+    const lesson_t lesson = {sets, teacher, offset, beta, sums, counts, NULL};
+    take_steps(tensors, &lesson, draws, steps, batch, rate);
+    return 0;
+}
+
+/* The same with numbers as targets: teacher and sums are [bins, L], counts [bins]. Returns 0. */
+int train_numbers(float *const tensors[6], const samples_t *sets, const float *teacher,
+                  const numbers_t *numbers, const int32_t *draws, int64_t steps, int64_t batch, float rate,
+                  float beta, float *sums, float *counts) {
+    const lesson_t lesson = {sets, teacher, NULL, beta, sums, counts, numbers};
+    take_steps(tensors, &lesson, draws, steps, batch, rate);
     return 0;
 }
 

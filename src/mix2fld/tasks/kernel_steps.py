@@ -73,17 +73,17 @@ class KernelStepper:
             teacher=start.teacher,
             distillation_weight=self._distillation_weight if loss.distils else 0.0,
             logit_offset=start.logit_offset,
+            numbers=loss.numbers,
         )
         self._kernel.train(phase, sets, np.ascontiguousarray(draws), rule)
 
 
 def _begin(start: Start) -> Phase:
     """A learner before its first step, with arrays of its own."""
-    labels = len(start.teacher)
     return Phase(
         weights=tuple(np.array(tensor) for tensor in start.weights),
-        output_sums=np.zeros((labels, labels), np.float32),
-        label_counts=np.zeros(labels, np.float32),
+        output_sums=np.zeros(start.teacher.shape, np.float32),
+        label_counts=np.zeros(len(start.teacher), np.float32),
     )
 
 

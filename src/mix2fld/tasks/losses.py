@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mix2fld.types import NumberLoss
+
 if TYPE_CHECKING:
     from mix2fld.config.settings import LearningConfig
 
@@ -37,6 +39,8 @@ class Loss:
     """A task's own with distillation, in place of ``of_task`` and ``torch``."""
     torch: TaskLoss | None = None
     """The same as a PyTorch function."""
+    numbers: NumberLoss | None = None
+    """The same for compiled kernels, where targets are numbers."""
     softmax: bool = True
     """Whether the outputs F are the softmax of what a model answers, or as it answers."""
 
@@ -44,6 +48,11 @@ class Loss:
     def is_function(self) -> bool:
         """Whether it is a function, and not a formula that every stepper has."""
         return self.custom is not None or self.of_task is not None
+
+    @property
+    def has_kernel(self) -> bool:
+        """Whether compiled kernels know it."""
+        return not self.is_function or self.numbers is not None
 
 
 label_loss = Loss("label")

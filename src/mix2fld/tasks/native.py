@@ -29,13 +29,13 @@ class NativeStepper(KernelStepper):
         draws: Sequence[Draws], watch: Watch,
     ) -> Learned:  # fmt: skip
         """One learner a thread; only the watched one is copied on its way."""
-        if loss.is_function or any(start.changes_gradients for start in starts):
+        if not loss.has_kernel or any(start.changes_gradients for start in starts):
             return self._xla.train(loss, self._xla.hold(*held), starts, draws, watch)
         return super().train(loss, held, starts, draws, watch)
 
     def train_one(self, loss: Loss, samples: Samples, start: Start, draws: Draws) -> Tensors:
         """One learner, in this thread."""
-        if loss.is_function or start.changes_gradients:
+        if not loss.has_kernel or start.changes_gradients:
             return self._xla.train_one(loss, samples, start, draws)
         return super().train_one(loss, samples, start, draws)
 

@@ -17,7 +17,7 @@ from mix2fld.data.bins import BINS, bin_edges, bins_of
 from mix2fld.tasks.base import Sums, Task
 from mix2fld.tasks.losses import Loss
 from mix2fld.tasks.metric import Metric
-from mix2fld.types import Inputs, Statistics, Tensors
+from mix2fld.types import Inputs, NumberLoss, Statistics, Tensors
 
 if TYPE_CHECKING:
     from mix2fld.config.settings import CommonSettings
@@ -126,7 +126,10 @@ class Regression(Task):
         The zero row of an unknown output switches it off for that bin.
         """
         plain = super().local_loss(asked)
-        return replace(plain, taught=self._distilled) if asked.distils else plain
+        if asked.custom is not None:
+            return plain
+        known = replace(plain, distils=asked.distils, numbers=NumberLoss(self.form, self.edges))
+        return replace(known, taught=self._distilled) if asked.distils else known
 
     def _distilled(self, outputs: Any, targets: Any, teacher: Any, weight: float) -> Any:
         taught = teacher[sum((targets[:, 0] >= edge) * 1 for edge in self.edges)]
