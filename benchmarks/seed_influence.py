@@ -101,10 +101,10 @@ def _collected(own: Seeds, learning: Learning) -> SeedSet:
 
 
 def _student(held: Held, devices: Sequence[int], learning: Learning) -> Tensors:
-    learning, labels = learning.config.learning, learning.dims.num_labels
+    training, labels = learning.config.learning, learning.dims.num_labels
     inputs, targets = _pool(held, devices, first=0)
     draws = draw_samples(
-        stream(learning.seed, "influence"), len(targets), learning.server_steps, learning.batch_size
+        stream(learning.seed, "influence"), len(targets), training.server_steps, training.batch_size
     )
     start = Start(learning.common_weights, np.zeros((labels, labels), np.float32))
     return learning.stepper.train_one(label_loss, Samples(inputs, targets), start, draws)
