@@ -109,6 +109,8 @@ class Dataset:
     network: FrozenNetwork | None = None
     test_baselines: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     """Simple predictions of the test targets, by name."""
+    series: Any = None
+    """How a table of series became windows (``data.forecast.SeriesColumns``)."""
 
     def __post_init__(self) -> None:
         """Refuse arrays that are not what they should be."""

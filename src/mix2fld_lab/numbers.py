@@ -7,7 +7,6 @@ of the registry, under the MIT licence.
 
 import csv
 import io
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from mix2fld.data.packages import from_pip
 from mix2fld.dataset import Dataset
 from mix2fld_lab.markdown import markdown_table
 from mix2fld_lab.pages import render
+from mix2fld_lab.records import append_record, read_records
 
 PACKAGE, FOLDER = "CityLearn==2.1.2", "citylearn/data/citylearn_challenge_2022_phase_all"
 BUILDINGS, LOAD = 17, "Equipment Electric Power [kWh]"
@@ -55,7 +55,7 @@ def buildings() -> Dataset:
     }
     return dataset_from_table(
         table, "buildings", target_column=("load",), time_column="hour",
-        source_column="building", horizon=24, window=48, season=24,
+        source_column="building", horizon=24, window=48, season=168, split="time",
     )  # fmt: skip
 
 
@@ -71,9 +71,7 @@ def grid(seeds: int) -> mix2fld.Grid:
 
 def measure(seeds: int, records: Path) -> list[dict[str, Any]]:
     """One record for each run; those that are there stay."""
-    done = (
-        [json.loads(line) for line in records.read_text().splitlines()] if records.exists() else []
-    )
+    done = read_records(records)
     known, data = {(one["protocol"], one["seed"]) for one in done}, None
     for config in grid(seeds).runs():
         if (config.protocol, config.seed) in known:
@@ -85,9 +83,7 @@ def measure(seeds: int, records: Path) -> list[dict[str, Any]]:
             for key in ("protocol", "seed", "scores", "bits", "uploads", "seconds")
         }
         done.append(record)
-        records.parent.mkdir(parents=True, exist_ok=True)
-        with records.open("a") as file:
-            file.write(json.dumps(record) + "\n")
+        append_record(records, record)
         print(config.run_name, flush=True)
     return done
 

@@ -88,7 +88,10 @@ class DataGet:
 
 @dataclass(frozen=True)
 class DataShow:
-    """Show the label distribution: how many samples of each label each device holds."""
+    """Show the label distribution: how many samples of each label each device holds.
+
+    Where targets are numbers: how many of each bin of the target.
+    """
 
     seed: int = 0
     """Seed of the run whose partition is shown."""
@@ -105,6 +108,7 @@ class DataShow:
             device_parts,
             label_counts,
             labels_of,
+            names_of_bins,
         )
         from mix2fld.data.sources import load_dataset
         from mix2fld.report.tables import label_table
@@ -118,21 +122,24 @@ class DataShow:
         config = Config(seed=self.seed, data=self.data)
         parts = device_parts(dataset, config, every_label=False)
         counts = label_counts(labels, parts, num_labels)
+        bins = names_of_bins(dataset, self.data)
+        noun = "bin" if bins else "label"
         if self.json:
-            _print_counts(dataset, counts)
+            _print_counts(dataset, counts, bins)
         else:
-            PipedConsole().print(label_table(counts))
+            PipedConsole().print(label_table(counts, noun))
         console = PipedConsole(stderr=self.json, soft_wrap=True, highlight=False)
-        for line in _described(dataset, parts):
+        for line in _described(dataset, parts, bins):
             console.print(line, markup=False)
         try:
-            check_labels_covered(labels, parts, num_labels)
+            if not bins:
+                check_labels_covered(labels, parts, num_labels)
         except Mix2fldError as error:
             console.print(f"A run would fail: {error}", markup=False)
         if self.out is not None:
             from mix2fld.report.maps import draw_label_map
 
-            draw_label_map(counts, self.out)
+            draw_label_map(counts, self.out, noun)
             console.print(f"saved {self.out}", markup=False)
 
 
@@ -159,19 +166,25 @@ def _print_catalogue() -> None:
     sys.stdout.write(json.dumps(rows, indent=2) + "\n")
 
 
-def _print_counts(dataset: "Dataset", counts: "NDArray[np.integer]") -> None:
+def _print_counts(dataset: "Dataset", counts: "NDArray[np.integer]", bins: "Sequence[str]") -> None:
     from json import dumps
 
-    names = list(dataset.label_names or map(str, range(counts.shape[1])))
-    print(dumps({"dataset": dataset.name, "labels": names, "devices": counts.tolist()}, indent=2))
+    names = list(bins or dataset.label_names or map(str, range(counts.shape[1])))
+    kind = "bins" if bins else "labels"
+    print(dumps({"dataset": dataset.name, kind: names, "devices": counts.tolist()}, indent=2))
 
 
-def _described(dataset: "Dataset", parts: "list[NDArray[np.integer]]") -> list[str]:
+def _described(
+    dataset: "Dataset", parts: "list[NDArray[np.integer]]", bins: "Sequence[str]"
+) -> list[str]:
     """What samples are, and the names behind the numbers of labels and devices."""
     samples = dataset.samples
     lines = [f"samples: {samples}; {len(dataset.test_inputs):,} test samples"]
     if samples.mean:
         lines.append(f"mean of each channel: {_listed(samples.mean)}; std: {_listed(samples.std)}")
+    if bins:
+        listed = ", ".join(f"{number} {name}" for number, name in enumerate(bins))
+        lines.append(f"bins of the target: {listed}")
     if dataset.label_names:
         names = [f"{label} {name}" for label, name in enumerate(dataset.label_names)]
         lines.append(f"labels: {', '.join(names[:_MOST_NAMES])}{_more(names)}")

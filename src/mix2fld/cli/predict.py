@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 class PredictCommand:
     """Label new samples with a trained model: its columns, then the label and its probability.
 
-    Samples are as they were measured; the model scales them as those that it was trained on.
+    Samples are as they were measured; the model scales them as those that it was trained on. A
+    forecast predicts, from each row that ends a window, the target ``horizon`` rows later.
 
     Examples:
       mix2fld predict runs/mine/fl8-s0 new.csv -o labelled.csv
@@ -64,7 +65,7 @@ class PredictCommand:
         rows = csv.writer(text, lineterminator="\n")
         rows.writerow(columns)
         rows.writerows(zip(*(_cells(c, n in computed) for n, c in columns.items()), strict=True))
-        found: dict[str, Any] = {"samples": len(outputs), **self._compared(columns)}
+        found: dict[str, Any] = {"samples": len(outputs), **self._compared(columns, model)}
         if self.out is None:
             print(text.getvalue(), end="")
             return
@@ -93,7 +94,10 @@ class PredictCommand:
         try:
             if self.data.suffix in TABLE_ENDINGS:
                 columns = read_columns(self.data)
-                return dict(columns), model.of_table(columns)
+                if model.series is None:
+                    return dict(columns), model.of_table(columns)
+                samples, rows = model.of_series(columns)
+                return {name: column[rows] for name, column in columns.items()}, samples
             samples = read_npz(self.data, "inputs", "test_inputs", "x_test")
         except MissingArrayError as error:
             raise InputError(
@@ -103,7 +107,7 @@ class PredictCommand:
             raise InputError(field="data", value=self.data, hint=f"{error}") from None
         return {"sample": np.arange(len(samples))}, samples
 
-    def _compared(self, columns: "Columns") -> dict[str, float]:
+    def _compared(self, columns: "Columns", model: "TrainedModel") -> dict[str, float]:
         """How many of the labels are right, if the table has them."""
         import numpy as np
 
@@ -113,9 +117,11 @@ class PredictCommand:
         run = read_run(self.run_or_model) if self.run_or_model.is_dir() else None
         data = (run.config if run else Config()).data
         if len(data.target_column) == 1 and data.target_column[0] in columns:
-            errors = columns["predicted"] - columns[data.target_column[0]].astype(float)
-            known = errors[np.isfinite(errors)]
-            return {"known": len(known), "RMSE": float(np.sqrt(np.mean(known**2)))}
+            known = columns[data.target_column[0]].astype(float)
+            truth = known if model.series is None else model.series.later(columns, known)
+            errors = columns["predicted"] - truth
+            errors = errors[np.isfinite(errors)]
+            return {"known": len(errors), "RMSE": float(np.sqrt(np.mean(errors**2)))}
         name = data.label_column
         if name not in columns:
             return {}

@@ -73,7 +73,7 @@ class LearningConfig(Section):
     """Train alike whatever the protocol recommends: what is stated, and plain steps where auto."""
     prior_floor: Annotated[float, Field(gt=0, le=1)] = 1e-4
     """Logit adjustment: lowest frequency assumed for a label."""
-    device_model: Literal["auto", "trained", "mean"] = "auto"
+    device_model: Literal["auto", "trained", "mean", "received"] = "auto"
     """Model that a device uses: trained, or the mean with its start; auto: the protocol's."""
     student_start: Literal["continue", "fresh"] = "continue"
     """The server's student continues from the last global model, or starts untrained each round."""

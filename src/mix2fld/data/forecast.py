@@ -4,7 +4,7 @@ Tests are the latest rows of each source, never random ones. Beside what is lear
 predictions: the last value (naive), and the value a season before (seasonal naive).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError
 from mix2fld.config.data import DataConfig
+from mix2fld.data.columns import Column, encode, numbers
+from mix2fld.data.times import order_of
 
 Floats = NDArray[np.float32]
 
@@ -25,6 +27,70 @@ class Series(NamedTuple):
     sources: NDArray[np.int64]  # [n]
     simple: Mapping[str, Floats]
     """Simple predictions by name, [n, T]."""
+
+
+class SeriesColumns(NamedTuple):
+    """How a table of series becomes windows."""
+
+    targets: tuple[str, ...]
+    time: str
+    source: str | None
+    window: int
+    horizon: int
+
+    def latest(
+        self, columns: Mapping[str, NDArray[Any]], coded: Sequence[Column]
+    ) -> tuple[Floats, NDArray[np.int64]]:
+        """The window that ends with each row, and these rows: those with enough rows before."""
+        for name in (*self.targets, self.time, *([self.source] if self.source else [])):
+            if name not in columns:
+                raise InputError(f"table: has no column {name!r}, which the model was trained on")
+        past = [numbers(name, columns[name]) for name in self.targets]
+        values = np.column_stack([*past, *([encode(columns, coded)] if coded else [])])
+        found = []
+        for rows in self._series(columns):
+            ends = np.arange(self.window - 1, len(rows))
+            found.append(rows[ends[:, None] + np.arange(1 - self.window, 1)])
+        places = np.concatenate(found)
+        if not len(places):
+            raise InputError(f"table: no series has the {self.window} rows of a window")
+        places = places[np.argsort(places[:, -1])]
+        return values[places].astype(np.float32), places[:, -1]
+
+    def later(
+        self, columns: Mapping[str, NDArray[Any]], target: NDArray[Any]
+    ) -> NDArray[np.float64]:
+        """What a column is ``horizon`` rows after each row of its series; NaN where none is."""
+        found = np.full(len(target), np.nan)
+        for rows in self._series(columns):
+            found[rows[: -self.horizon]] = target[rows[self.horizon :]]
+        return found
+
+    def _series(self, columns: Mapping[str, NDArray[Any]]) -> Iterator[NDArray[np.int64]]:
+        """The rows of each series, the earliest first."""
+        order = order_of(self.time, columns[self.time])
+        owners = columns[self.source].astype(str) if self.source else np.zeros(len(order), str)
+        for source in np.unique(owners):
+            rows = np.flatnonzero(owners == source)
+            yield rows[np.argsort(order[rows], kind="stable")]
+
+
+def check_no_forecast(config: DataConfig) -> None:
+    """Refuse settings of a forecast without a horizon."""
+    for name in ("window", "season"):
+        value = getattr(config, name)
+        if value != DataConfig.model_fields[name].default:
+            raise InputError(
+                field=name, value=value, hint="is of a forecast; name its horizon, such as 1"
+            )
+
+
+def tested_on(config: DataConfig) -> tuple[str, ...]:
+    """What to say where nobody asked for a split by time."""
+    if config.split == "time":
+        return ()
+    share = f"{100 * config.test_fraction:g} %"
+    return (f"a forecast is tested on the latest {share} of each source's rows: split = time",)
 
 
 def check_forecast(config: DataConfig) -> None:
@@ -51,7 +117,7 @@ def windows_of(
 ) -> Series:
     """The windows of a table with values [rows, C] and targets [rows, T]."""
     owners = np.zeros(len(values), np.int64) if sources is None else sources
-    order = np.unique(moments, return_inverse=True)[1]
+    order = order_of(config.time_column or "", moments)
     found = []
     for source in np.unique(owners):
         rows = np.flatnonzero(owners == source)

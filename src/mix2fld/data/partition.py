@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from mix2fld.base.errors import InputError, did_you_mean, some_of
 from mix2fld.base.streams import stream
 from mix2fld.config.settings import Config, DataConfig
-from mix2fld.data.bins import bin_edges, bins_of
+from mix2fld.data.bins import bin_edges, bin_names, bins_of
 
 if TYPE_CHECKING:
     from mix2fld.types import Dataset, Inputs
@@ -164,10 +164,11 @@ def _non_iid(
     num_labels = len(by_label)
     common_labels = num_labels - config.rare_labels
     if common_labels < 1:
+        kinds = "bins of the target" if config.target_column else "labels"
         raise InputError(
             field="rare_labels",
             value=config.rare_labels,
-            hint=f"must be below the number of labels, {num_labels}",
+            hint=f"must be below the number of {kinds}, {num_labels}",
         )
     rare = config.rare_labels * config.rare_samples
     least = rare + common_labels
@@ -285,6 +286,12 @@ def labels_of(dataset: "Dataset", config: DataConfig) -> tuple[Labels, int]:
         return dataset.train_labels, dataset.num_labels
     edges = bin_edges(targets, config.target_bins)
     return bins_of(targets, edges), len(edges) + 1
+
+
+def names_of_bins(dataset: "Dataset", config: DataConfig) -> tuple[str, ...]:
+    """What each bin of a target holds; none where samples have labels."""
+    targets = dataset.train_targets
+    return () if targets is None else bin_names(bin_edges(targets, config.target_bins))
 
 
 def _by_source(sources: Labels | None, config: DataConfig) -> list[Indices]:

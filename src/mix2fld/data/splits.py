@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from mix2fld.base.errors import InputError, did_you_mean
 from mix2fld.base.streams import stream
 from mix2fld.config.data import DataConfig
+from mix2fld.data.times import order_of
 
 Columns = Mapping[str, NDArray[Any]]
 SPLITS = ("train", "test")
@@ -41,7 +42,7 @@ def _latest(columns: Columns, config: DataConfig) -> tuple[NDArray[np.int64], ND
     """The latest rows of each source are tested with, in the order of the time column."""
     if config.time_column is None:
         raise InputError(field="time_column", hint="must be named with split = time")
-    moments = np.unique(_column("time_column", config.time_column, columns), return_inverse=True)[1]
+    moments = order_of(config.time_column, _column("time_column", config.time_column, columns))
     sources = np.zeros(len(moments), np.int64)
     if config.source_column is not None:
         own = _column("source_column", config.source_column, columns)

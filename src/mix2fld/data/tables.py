@@ -20,7 +20,13 @@ from mix2fld.data.columns import (
     numbers,
     rows_without_gaps,
 )
-from mix2fld.data.forecast import check_forecast, windows_of
+from mix2fld.data.forecast import (
+    SeriesColumns,
+    check_forecast,
+    check_no_forecast,
+    tested_on,
+    windows_of,
+)
 from mix2fld.data.samples import channel_statistics, standardise
 from mix2fld.data.splits import leaks, split_rows
 from mix2fld.dataset import Dataset
@@ -139,6 +145,7 @@ def _read_arrow(path: Path) -> Columns:
 def _dataset(name: str, columns: Columns, config: DataConfig) -> Dataset:
     if config.horizon:
         return _forecast(name, columns, config)
+    check_no_forecast(config)
     problems = Problems()
     known = config.target_column or (config.label_column,)
     roles = (*known, config.source_column, config.split_column)
@@ -229,7 +236,13 @@ def _forecast(name: str, columns: Columns, config: DataConfig) -> Dataset:
         name, inputs[train], test_inputs=inputs[test],
         train_targets=series.targets[train], test_targets=series.targets[test],
         test_baselines={key: found[test] for key, found in series.simple.items()},
-        value_range=config.value_range, source_names=source_names, feature_names=names, **fields,
+        value_range=config.value_range, source_names=source_names, feature_names=names,
+        columns=tuple(coded), notes=tested_on(config),
+        series=SeriesColumns(
+            config.target_column, config.time_column, config.source_column, config.window,
+            config.horizon,
+        ),
+        **fields,
     )  # fmt: skip
 
 

@@ -156,6 +156,13 @@ def check_learns(name: str, protocol: "Protocol", task: Task) -> None:
         lacks = "labels"
     elif protocol.needs_groups and not task.by_label and not task.numbers:
         lacks = "labels or bins of a number"
+    elif protocol.needs_groups and not task.by_label and task.groups < 2:
+        raise InputError(
+            field="protocols",
+            value=name,
+            hint="needs bins of the target, and target_bins finds one: too many samples have the "
+            "least number; use isolated, fl or one that sends updates, such as murmur",
+        )
     elif protocol.needs_closed_form and not task.has_closed_form:
         lacks = "a closed form"
     if lacks:
@@ -168,7 +175,10 @@ def check_learns(name: str, protocol: "Protocol", task: Task) -> None:
 
 
 def suited(config: "Config", task: Task) -> "Config":
-    """The config of a run of this task: without labels, logits are not adjusted to their prior."""
+    """The config of a run of this task: without labels, logits are not adjusted to their prior.
+
+    Where targets are numbers, devices may use another model than a protocol recommends for labels.
+    """
     if task.by_label:
         return config
     row = find_protocol(config.protocol)
@@ -178,6 +188,8 @@ def suited(config: "Config", task: Task) -> "Config":
             value=config.defence.seed_check,
             hint=f"is by label, and the task {task.name} has none; must be none",
         )
+    if task.numbers and row is not None and config.learning.device_model == "auto":
+        config = config.replace(device_model=row.training.device_model_of_numbers or "auto")
     if config.learning.logit_adjustment == 0:
         return config
     if config.learning.logit_adjustment != "auto":

@@ -72,7 +72,8 @@ class CompiledNetwork:
         Changes weights, sums [N_L, O] and counts [N_L].
         """
         teacher = np.ascontiguousarray(rule.teacher, np.float32)
-        function, own, kept = self._train, None, None
+        function, kept = self._train, None
+        own: Any = None
         if rule.numbers is not None:
             kept = np.array(rule.numbers.edges, np.float32)
             form = NUMBER_LOSSES.index(rule.numbers.form)

@@ -12,6 +12,7 @@ from mix2fld.config.settings import Config, DataConfig
 from mix2fld.data import device_parts, fingerprint, label_counts, labels_of, load_dataset
 from mix2fld.data.cache import read_cache
 from mix2fld.data.catalogue import DATASETS
+from mix2fld.data.partition import names_of_bins
 from mix2fld.report.protocol_view import could_charge
 from mix2fld.runs.checkpoint import made_with
 from mix2fld.runs.layout import RunFiles
@@ -49,6 +50,11 @@ def label_map(dataset: Dataset, config: Config) -> NDArray[np.int64]:
     """The label distribution: samples of each label on each device, [D, N_L]."""
     labels, count = labels_of(dataset, config.data)
     return label_counts(labels, parts_of(dataset, config), count)
+
+
+def bins_in(dataset: Dataset, config: Config) -> list[str]:
+    """What the columns of this map stand for where targets are numbers."""
+    return list(names_of_bins(dataset, config.data))
 
 
 def _age(config: DataConfig) -> int | None:

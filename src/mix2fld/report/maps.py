@@ -117,7 +117,7 @@ def _metres(distance: float) -> str:
     return f"{distance / 1000:.3g} km" if distance >= 1000 else f"{distance:.3g} m"
 
 
-def draw_label_map(counts: NDArray[np.integer], path: Path) -> None:
+def draw_label_map(counts: NDArray[np.integer], path: Path, noun: str = "label") -> None:
     """Save a heat map of ``counts`` [D, N_L]; with few devices it shows the counts as well."""
     devices, labels = counts.shape
     size = (min(max(6.0, 0.55 * labels + 2.2), 16), min(max(3.2, 0.36 * devices + 1.6), 12))
@@ -128,7 +128,9 @@ def draw_label_map(counts: NDArray[np.integer], path: Path) -> None:
         counts, cmap="cividis", vmin=0, vmax=top, aspect="auto", interpolation="nearest"
     )
     axes.set(
-        title="Label distribution: training samples by device", xlabel="label", ylabel="device"
+        title=f"{noun.capitalize()} distribution: training samples by device",
+        xlabel=noun,
+        ylabel="device",
     )
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))

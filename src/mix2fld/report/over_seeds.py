@@ -17,6 +17,8 @@ def training_words(training: Mapping[str, Any] | None) -> str:
         words.append(f"logit adjustment {value}")
     if training["device_model"] == "mean":
         words.append("mean model")
+    if training["device_model"] == "received":
+        words.append("model as received")
     if training.get("replay"):
         words.append(f"replay {training['replay']:g}")
     return ", ".join(words)

@@ -13,7 +13,7 @@ import numpy as np
 from mix2fld import __version__
 from mix2fld.base.lab import has_lab, lab
 from mix2fld.report.curves import AXES, MEASURES, as_plain, shapes
-from mix2fld.report.dataset import UnavailableDataError, data_of, label_map
+from mix2fld.report.dataset import UnavailableDataError, bins_in, data_of, label_map
 from mix2fld.report.findings import findings
 from mix2fld.report.headline import best_of, conclusion, tiles
 from mix2fld.report.over_seeds import over_seeds, spread_words
@@ -201,6 +201,7 @@ def _behind(one: Setting, number: int, series: Sequence[Series]) -> dict[str, An
     runs = [run for other in here for run in other.runs]
     plain: dict[str, Any] = {
         "labels": {},
+        "bins": [],
         "gallery": None,
         "unavailable": None,
         "what_if": what_if(one.config, here),
@@ -209,6 +210,7 @@ def _behind(one: Setting, number: int, series: Sequence[Series]) -> dict[str, An
         for seed in one.config.seeds[:LABEL_MAPS]:
             run = next(run for run in runs if run.seed == seed)
             plain["labels"][str(seed)] = _labels(run)
+            plain["bins"] = bins_in(data_of(run), run.config)
         plain["gallery"] = lab("gallery").gallery_of(runs) if has_lab() else None
     except UnavailableDataError as error:
         plain["unavailable"] = str(error)

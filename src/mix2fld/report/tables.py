@@ -296,11 +296,12 @@ Counts = NDArray[np.integer]  # [D, N_L]
 _MOST_LISTED_DEVICES, _MOST_LISTED_LABELS = 30, 20
 
 
-def label_table(counts: Counts) -> Table:
+def label_table(counts: Counts, noun: str = "label") -> Table:
     """A terminal table of ``counts`` [D, N_L], shaded; many devices are summed up by label."""
     if counts.shape[0] > _MOST_LISTED_DEVICES or counts.shape[1] > _MOST_LISTED_LABELS:
-        return _summary_table(counts)
-    table = Table(title="Label distribution: training samples by device", padding=(0, 0))
+        return _summary_table(counts, noun)
+    title = f"{noun.capitalize()} distribution: training samples by device"
+    table = Table(title=title, padding=(0, 0))
     table.add_column("device", justify="right")
     top = max(int(counts.max(initial=0)), 1)
     width = len(str(top))
@@ -313,10 +314,10 @@ def label_table(counts: Counts) -> Table:
     return table
 
 
-def _summary_table(counts: Counts) -> Table:
+def _summary_table(counts: Counts, noun: str) -> Table:
     devices = counts.shape[0]
-    table = Table(title=f"Label distribution over {devices} devices")
-    for heading in ("label", "total", "devices without", "min", "median", "max"):
+    table = Table(title=f"{noun.capitalize()} distribution over {devices} devices")
+    for heading in (noun, "total", "devices without", "min", "median", "max"):
         table.add_column(heading, justify="right")
     for label, column in enumerate(counts.T):
         without = int((column == 0).sum())

@@ -16,6 +16,7 @@ from mix2fld.base.errors import InputError, some_of
 from mix2fld.base.files import write_atomic, writing
 from mix2fld.config.settings import Config
 from mix2fld.data.columns import Column, encode
+from mix2fld.data.forecast import SeriesColumns
 from mix2fld.data.samples import as_measured, standardise
 from mix2fld.data.tables import columns_of
 from mix2fld.dataset import Dataset, SampleFormat
@@ -249,16 +250,32 @@ class TrainedModel:
         measured = as_measured(np.asarray(samples), form)
         return standardise(measured, form.mean, form.std) if form.mean else measured
 
-    def of_table(self, table: Any) -> NDArray[np.float64]:
-        """The samples in a table, as they are measured."""
+    def of_table(self, table: Any) -> NDArray[Any]:
+        """The samples in a table, as they are measured; of a forecast, see ``of_series``."""
+        if self.series is not None:
+            return self.of_series(table)[0]
         if not self.form["columns"]:
             raise InputError(
                 field="samples",
                 hint=f"the model was not trained on a table; must be an array [n, "
                 f"{', '.join(map(str, self.samples.shape))}]",
             )
-        known = [Column(name, tuple(kinds), fill) for name, kinds, fill in self.form["columns"]]
-        return encode(columns_of(table), known)
+        return encode(columns_of(table), self._columns)
+
+    @property
+    def series(self) -> SeriesColumns | None:
+        """How a table becomes windows, where a forecast was learned."""
+        stated = self.form.get("series")
+        return None if stated is None else SeriesColumns(**stated)
+
+    def of_series(self, table: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """The windows in a table of series, and the row with which each of them ends."""
+        assert self.series is not None
+        return self.series.latest(columns_of(table), self._columns)
+
+    @property
+    def _columns(self) -> list[Column]:
+        return [Column(name, tuple(kinds), fill) for name, kinds, fill in self.form["columns"]]
 
 
 def load_model(path: Path | str, model: Any = None, device: int | None = None) -> TrainedModel:

@@ -41,6 +41,7 @@ def form_of(learning: Learning, dataset: Dataset) -> Form:
         "labels": list(dataset.label_names) or [str(label) for label in range(count)],
         "columns": list(dataset.columns),
         **({"task": as_record(learning.task)} if learning.task.numbers else {}),
+        **({"series": dataset.series._asdict()} if dataset.series is not None else {}),
     }
 
 

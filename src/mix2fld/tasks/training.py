@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mix2fld.config.settings import Config, LearningConfig
 
 PAPER_RATE = 0.01
-DeviceModel = Literal["trained", "mean"]
+DeviceModel = Literal["trained", "mean", "received"]
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,8 @@ class Training:
     rate_factors: tuple[float, float] = (1.0, 1.0)
     """The learning rates of the first and the last round, in units of the paper's."""
     device_model: DeviceModel = "trained"
+    device_model_of_numbers: DeviceModel | None = None
+    """Where targets are numbers, if it is another."""
     replay: float = 0.0
 
 
@@ -119,5 +121,7 @@ def model_in_use(training: LocalTraining, before: Tensors, after: Tensors) -> Te
     """The model that a device uses after a local phase that began with ``before``."""
     if training.device_model == "trained":
         return after
+    if training.device_model == "received":
+        return before
     half = np.float32(0.5)
     return tuple(half * (a + b) for a, b in zip(before, after, strict=True))

@@ -1,15 +1,18 @@
 """``python -m mix2fld_lab.rl``: experiments that are missing, then the page."""
 
-import json
+import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 
+from mix2fld.base.errors import InputError
 from mix2fld.base.files import write_atomic
+from mix2fld_lab.records import append_record, read_records
 from mix2fld_lab.rl.exchange import EXCHANGES
 from mix2fld_lab.rl.experiment import SETTINGS, run_experiment
-from mix2fld_lab.rl.page import page, read_records
+from mix2fld_lab.rl.page import page
 
 RECORDS, PAGE = Path("results/rl/records.jsonl"), Path("results/RL.md")
 
@@ -22,6 +25,8 @@ def main(
     out: Path = PAGE,
 ) -> None:
     """Run federated reinforcement learning for these seeds; finished experiments are kept."""
+    _check("protocols", protocols, EXCHANGES)
+    _check("settings", settings, SETTINGS)
     records.parent.mkdir(parents=True, exist_ok=True)
     done = {(r["setting"], r["protocol"], r["seed"]) for r in read_records(records)}
     for setting in settings or tuple(SETTINGS):
@@ -30,11 +35,20 @@ def main(
                 if (setting, name, seed) in done:
                     continue
                 record = run_experiment(name, SETTINGS[setting], seed)
-                with records.open("a") as file:
-                    file.write(json.dumps(record) + "\n")
+                append_record(records, record)
                 print(f"{setting} {name} {seed}", flush=True)
     write_atomic(out, page(read_records(records)).encode())
 
 
+def _check(field: str, given: Collection[str], known: Collection[str]) -> None:
+    for name in given:
+        if name not in known:
+            hint = f"must be one of {', '.join(known)}"
+            raise InputError(field=field, value=name, hint=hint)
+
+
 if __name__ == "__main__":
-    tyro.cli(main)
+    try:
+        tyro.cli(main)
+    except InputError as error:
+        sys.exit(f"mix2fld: {error}")

@@ -187,6 +187,8 @@ distil_one = jax.jit(_distil, static_argnums=4)
 """A policy learns what it is taught for states [n, 4]; ``heard`` is 1, or 0 to change nothing."""
 distil_all = jax.jit(jax.vmap(_distil, in_axes=(0, None, None, 0, None)), static_argnums=4)
 """The same for each agent [A]."""
+distil_own = jax.jit(jax.vmap(_distil, in_axes=(0, 0, 0, 0, None)), static_argnums=4)
+"""The same, each agent with states of its own [A, n, 4]."""
 
 
 def make_agents(key: Array, half_lengths: np.ndarray) -> Agent:

@@ -6,7 +6,7 @@ Each exchange is a class with both halves. Whatever is sent is encoded, and its 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -28,14 +28,16 @@ from mix2fld_lab.rl.agents import (
     Episodes,
     distil_all,
     distil_one,
+    distil_own,
+    logits,
     proxy_of,
     proxy_states,
 )
 
 Floats = NDArray[np.float32]
 FLOAT_BITS, INDEX_BITS = 32, (PROXIES - 1).bit_length()
-DISTIL_STEPS = 50
-"""Of each agent after a download."""
+FEW_STEPS, MANY_STEPS = 5, 50
+"""Of distillation, of each agent after a download."""
 SERVER_STEPS = 200
 """Of the server's conversion."""
 LESSONS = 1000
@@ -113,7 +115,7 @@ class Round:
 class Exchange(ABC):
     """One way to learn together."""
 
-    title: ClassVar[str]
+    title: str
 
     def start(self, agents: Agent) -> Any:
         """What the server keeps."""
@@ -205,10 +207,12 @@ class MurmurRL(FRL):
         return stream(of.seed, "update", of.number, agent)
 
 
+@dataclass(frozen=True)
 class FRD(Exchange):
     """Proxy memories up, their mean down; agents learn it."""
 
-    title = "FRD"
+    title: str = "FRD"
+    steps: int = FEW_STEPS
 
     def upload(self, of: Round, agent: int, server: Any) -> Encoded:
         return encode_proxies(*of.own_memory(agent))
@@ -220,7 +224,7 @@ class FRD(Exchange):
         policies, known = decode_proxies(*sent)
         rng = stream(of.seed, "lessons", of.number)
         which = rng.choice(np.flatnonzero(known), size=LESSONS)
-        return _taught(of.agents, *self.lessons(rng, policies, which), who)
+        return _taught(of.agents, *self.lessons(rng, policies, which), who, self.steps)
 
     def lessons(
         self, rng: np.random.Generator, policies: Floats, which: NDArray[np.int64]
@@ -229,10 +233,11 @@ class FRD(Exchange):
         return proxy_states()[which], policies[which]
 
 
+@dataclass(frozen=True)
 class MixFRD(FRD):
     """Half of what an agent learns are mixes of two proxies; nothing more is sent."""
 
-    title = "MixFRD"
+    title: str = "MixFRD"
 
     def lessons(
         self, rng: np.random.Generator, policies: Floats, which: NDArray[np.int64]
@@ -250,11 +255,14 @@ class Mix2FRD(Exchange):
     A mix has two states of an agent's last episode in which it pushes to different sides. Of mixes
     of two agents with swapped sides, the server makes states of one side each (Eq. 7), and a policy
     learns the mean policy of the proxy in which such a state lies; in an unknown one, the side.
+    That policy comes down: an agent takes some steps towards it on states of its own, or has its
+    actor ``replaced`` by it, as a device of Mix2FLD has its model.
     """
 
+    title: str = "Mix2FRD"
+    replaced: bool = False
     mixes: int = 100
     ratio: float = 0.1
-    title = "Mix2FRD"
 
     @property
     def ratios(self) -> tuple[float, float]:
@@ -344,8 +352,17 @@ class Mix2FRD(Exchange):
     def receive(self, of: Round, sent: Encoded, who: NDArray[np.bool_]) -> Agent:
         if not sent.bits:
             return of.agents
-        weights = of.agents.weights
-        actor = with_rows(_actor(weights), np.frombuffer(sent.data, "<f4")[None], who)
+        weights, everybody = of.agents.weights, np.ones_like(who)
+        row = np.frombuffer(sent.data, "<f4")[None]
+        if self.replaced:
+            actor = with_rows(_actor(weights), row, who)
+            return of.agents._replace(weights={**weights, **actor})
+        teacher = with_rows(_actor(weights), row, everybody)
+        rng = stream(of.seed, "lessons", of.number)
+        own = [of.steps(agent)[0] for agent in range(len(who))]
+        states = np.stack([seen[rng.integers(len(seen), size=LESSONS)] for seen in own])
+        taught = jax.nn.softmax(jax.vmap(logits)(teacher, jnp.asarray(states)))[..., 1]
+        actor = distil_own(_actor(weights), states, taught, who.astype(np.float32), FEW_STEPS)
         return of.agents._replace(weights={**weights, **actor})
 
 
@@ -366,7 +383,7 @@ class RawDistillation(Exchange):
         rows = np.frombuffer(sent.data, "<f4").reshape(-1, NUMBERS + 1)
         rng = stream(of.seed, "replayed", of.number)
         some = rows[rng.integers(len(rows), size=LESSONS)]
-        return _taught(of.agents, some[:, :NUMBERS], some[:, NUMBERS], who)
+        return _taught(of.agents, some[:, :NUMBERS], some[:, NUMBERS], who, MANY_STEPS)
 
 
 EXCHANGES: dict[str, Exchange] = {
@@ -376,6 +393,9 @@ EXCHANGES: dict[str, Exchange] = {
     "frd": FRD(),
     "mixfrd": MixFRD(),
     "mix2frd": Mix2FRD(),
+    "frd-50": FRD("FRD, 50 steps", MANY_STEPS),
+    "mixfrd-50": MixFRD("MixFRD, 50 steps", MANY_STEPS),
+    "mix2frd-replaced": Mix2FRD("Mix2FRD, actor replaced", replaced=True),
     "raw": RawDistillation(),
 }
 
@@ -392,10 +412,10 @@ def _actor(weights: Any) -> Any:
     return {name: part for name, part in weights.items() if name.startswith("actor")}
 
 
-def _taught(agents: Agent, states: Floats, policies: Floats, who: NDArray[np.bool_]) -> Agent:
-    actor = distil_all(
-        _actor(agents.weights), states, policies, who.astype(np.float32), DISTIL_STEPS
-    )
+def _taught(
+    agents: Agent, states: Floats, policies: Floats, who: NDArray[np.bool_], steps: int
+) -> Agent:
+    actor = distil_all(_actor(agents.weights), states, policies, who.astype(np.float32), steps)
     return agents._replace(weights={**agents.weights, **actor})
 
 

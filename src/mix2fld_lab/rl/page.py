@@ -1,6 +1,5 @@
 """The page of federated reinforcement learning, from the records of its experiments."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from scipy.stats import t
 from mix2fld_lab.markdown import markdown_table
 from mix2fld_lab.pages import render
 from mix2fld_lab.rl.agents import BINS, HIDDEN, PROXIES
-from mix2fld_lab.rl.exchange import EXCHANGES, INDEX_BITS
+from mix2fld_lab.rl.exchange import EXCHANGES, FEW_STEPS, INDEX_BITS, MANY_STEPS
 from mix2fld_lab.rl.experiment import (
     AGENTS,
     EPISODES,
@@ -24,22 +23,10 @@ from mix2fld_lab.rl.experiment import (
 Record = dict[str, Any]
 TEMPLATE = Path(__file__).parent.parent / "templates" / "rl.md.j2"
 HEADINGS = (
-    "protocol", "seeds", "return, last 50 episodes", "agents that solve it",
+    "protocol", "seeds", "return, last 50 episodes", "beside alone", "agents that solve it",
     "episodes until solved",
     "kbit up, agent and round", "kbit down, round", "uploads", "s on air", "J an agent",
 )  # fmt: skip
-
-
-def read_records(path: Path) -> list[Record]:
-    """All experiments that are done; a last line that is half written is not."""
-    lines = path.read_text().splitlines() if path.exists() else []
-    found = []
-    for line in lines:
-        try:
-            found.append(json.loads(line))
-        except ValueError:
-            continue
-    return found
 
 
 def interval(values: Sequence[float], digits: int = 0) -> str:
@@ -50,7 +37,19 @@ def interval(values: Sequence[float], digits: int = 0) -> str:
     return f"{np.mean(values):.{digits}f} ± {half:.{digits}f}"
 
 
-def row_of(name: str, records: Sequence[Record]) -> list[str]:
+def gain(records: Sequence[Record], alone: Sequence[Record]) -> str:
+    """The difference in return from agents alone with the same seeds, and whether it is one."""
+    known = {one["seed"]: float(np.mean(one["last"])) for one in alone}
+    apart = [float(np.mean(r["last"])) - known[r["seed"]] for r in records if r["seed"] in known]
+    if len(apart) < 2 or not any(apart):
+        return "-"
+    half = t.ppf(0.975, len(apart) - 1) * np.std(apart, ddof=1) / np.sqrt(len(apart))
+    mean = float(np.mean(apart))
+    word = "no difference" if abs(mean) <= half else "more" if mean > 0 else "less"
+    return f"{mean:+.0f} ± {half:.0f}: {word}"
+
+
+def row_of(name: str, records: Sequence[Record], alone: Sequence[Record] = ()) -> list[str]:
     """One protocol in one setting."""
     rounds = [one for record in records for one in record["rounds"]]
     solved = [[n for n in record["solved"] if n is not None] for record in records]
@@ -64,6 +63,7 @@ def row_of(name: str, records: Sequence[Record]) -> list[str]:
         EXCHANGES[name].title,
         str(len(records)),
         interval([float(np.mean(record["last"])) for record in records]),
+        gain(records, alone),
         interval([100 * len(own) / AGENTS for own in solved]) + " %",
         f"{median:.0f}" if median < EPISODES else f"more than {EPISODES}",
         f"{up:.2f}" if sent else "-",
@@ -78,18 +78,16 @@ def page(records: Sequence[Record]) -> str:
     """The whole page."""
     sections = []
     for setting in SETTINGS.values():
-        rows = [
-            row_of(name, own)
+        found = {
+            name: [r for r in records if (r["setting"], r["protocol"]) == (setting.name, name)]
             for name in EXCHANGES
-            if (
-                own := [r for r in records if (r["setting"], r["protocol"]) == (setting.name, name)]
-            )
-        ]
+        }
+        rows = [row_of(name, own, found["alone"]) for name, own in found.items() if own]
         if rows:
             head = f"## {setting.words.capitalize()}\n\n"
             sections.append(head + markdown_table(HEADINGS, rows))
     return render(
         TEMPLATE, agents=AGENTS, episodes=EPISODES, each=EPISODES_A_ROUND, hidden=HIDDEN,
         solved=f"{SOLVED:g}", over=SOLVED_OVER, bins=BINS, proxies=f"{PROXIES:,}",
-        index=INDEX_BITS, tables="\n\n".join(sections),
+        index=INDEX_BITS, few=FEW_STEPS, many=MANY_STEPS, tables="\n\n".join(sections),
     )  # fmt: skip

@@ -37,9 +37,13 @@ function drawDevices(shown) {
 }
 
 function drawLabels(seed) {
-  const { labels, unavailable } = setting();
+  const { labels, bins, unavailable } = setting();
   const counts = labels[seed];
-  if (counts) heatMap($("label-chart"), counts);
+  const noun = bins.length ? "bin" : "label";
+  $("label-heading").textContent = bins.length ? "Target distribution" : "Label distribution";
+  $("label-words").textContent = `Training samples by device (rows) and ${noun} (columns).` +
+    (bins.length ? ` Bins of the target: ${bins.map((name, n) => `${n} ${name}`).join(", ")}.` : "");
+  if (counts) heatMap($("label-chart"), counts, noun);
   else $("label-chart").replaceChildren(element("p", { class: "empty" }, unavailable ? `Not available: ${unavailable}.` : "Available for the first ten seeds only."));
-  exportable("label-chart", "Label distribution", () => [["device", ...counts[0].map((_, label) => `label ${label}`)], ...counts.map((row, device) => [device, ...row])]);
+  exportable("label-chart", "Label distribution", () => [["device", ...counts[0].map((_, label) => bins[label] ?? `label ${label}`)], ...counts.map((row, device) => [device, ...row])]);
 }

@@ -1,5 +1,5 @@
 // A table of numbers as shades of one colour, with the numbers where they fit.
-function heatMap(box, counts) {
+function heatMap(box, counts, noun) {
   const [devices, labels] = [counts.length, counts[0].length];
   const width = widthOf(box);
   const left = 44;
@@ -8,7 +8,7 @@ function heatMap(box, counts) {
   const height = devices * cellHeight + 26;
   const top = Math.max(...counts.flat(), 1);
   const svg = shape("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label":
-    `Samples of ${labels} labels on ${devices} devices, from ${Math.min(...counts.flat())} to ${top}` });
+    `Samples of ${labels} ${noun}s on ${devices} devices, from ${Math.min(...counts.flat())} to ${top}` });
   for (let label = 0; label < labels; label++)
     if (cellWidth > 14 || label % 10 === 0)
       svg.append(shape("text", { class: "tick", x: left + (label + 0.5) * cellWidth, y: 14, "text-anchor": "middle" }, String(label)));
@@ -21,7 +21,7 @@ function heatMap(box, counts) {
       const shade = Math.round(8 + 80 * (count / top));
       svg.append(shape("rect", { class: "cell", x, y, width: cellWidth - 1.5, height: cellHeight - 1.5, rx: 2,
         style: { fill: `color-mix(in oklab, var(--accent) ${shade}%, var(--card))` } },
-      shape("title", {}, `device ${device}, label ${label}: ${count} samples`)));
+      shape("title", {}, `device ${device}, ${noun} ${label}: ${count} samples`)));
       if (cellWidth >= 24 && cellHeight >= 16)
         svg.append(shape("text", { x: x + cellWidth / 2 - 0.7, y: y + cellHeight / 2 + 3.5, "text-anchor": "middle",
           style: { fill: shade > 50 ? "var(--accent-ink)" : "var(--ink)", fontSize: "11px", pointerEvents: "none" } }, String(count)));
