@@ -18,7 +18,7 @@ install: $(VENV)/.installed ## Create .venv with the mix2fld command
 run: install ## Run the paper's head-to-head: FL, FD, MixFLD, Mix2FLD
 	$(BIN)/mix2fld run --out runs/head-to-head
 
-report: install ## Compare in small, and write runs/first/report.html
+report: install ## Compare, scaled down, and write runs/first/report.html
 	$(BIN)/mix2fld run --local-steps 400 --server-steps 200 --seed 0 1 --out runs/first --report
 
 clean: ## Remove environments and caches; runs are kept

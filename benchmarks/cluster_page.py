@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.cluster_sizes import fit
+from mix2fld_lab.made_with import said_of
 from mix2fld_lab.markdown import markdown_table
 from mix2fld_lab.pages import render as filled
 
@@ -42,6 +43,7 @@ def render(record: dict[str, Any]) -> str:
         cores=machine.get("cores", "?"),
         memory=machine.get("memory_gb", "?"),
         when=_when(record),
+        made_with=said_of(record),
         overhead=_overhead(rows),
         many=_many(rows),
         peers=_peers(rows),

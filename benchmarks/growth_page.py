@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import FuncFormatter
 
+from mix2fld_lab.made_with import said_of
 from mix2fld_lab.pages import render as filled
 
 mpl.use("Agg")
@@ -79,6 +80,7 @@ def render(record: dict[str, Any]) -> str:
     return filled(
         TEMPLATE,
         machine=record["machine"],
+        made_with=said_of(record),
         header=HEADER,
         rows=[_row(name, points[name]) for name in TITLES],
         flatness=_flatness(points["devices"]),

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.work import CORES
+from mix2fld import __version__
+from mix2fld_lab.made_with import made_with
 
-PACKAGES = ("mix2fld", "numpy", "jax", "jaxlib", "torch", "flwr", "ray", "pfl", "fedlab", "fedjax")
+PACKAGES = ("numpy", "jax", "jaxlib", "torch", "flwr", "ray", "pfl", "fedlab", "fedjax")
 VECTOR_FLAGS = ("avx2", "fma", "avx512f", "avx512_vnni", "amx_tile", "asimd", "sve")
 
 
@@ -24,6 +26,7 @@ def describe() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.machine()}",
         "compiler": _compiler(),
         "versions": {"python": platform.python_version(), **_versions()},
+        "commit": made_with().get("commit", ""),
     }
 
 
@@ -57,7 +60,7 @@ def _proc_field(path: str, name: str) -> str:
 
 
 def _versions() -> dict[str, str]:
-    found = {}
+    found = {"mix2fld": __version__}
     for package in PACKAGES:
         try:
             found[package] = version(package)

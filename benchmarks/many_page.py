@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from mix2fld_lab.made_with import said_of
 from mix2fld_lab.markdown import markdown_table
 
 PAGE = Path(__file__).parent.parent / "docs" / "many_devices.md"
@@ -20,7 +21,7 @@ def render(record: dict[str, Any]) -> str:
     return f"""# Many devices, few at a time
 
 Made by `make bench-many` from `results/bench/many.json`; do not edit it. Machine: {machine["cpu"]},
-{machine["cores"]} cores, {machine["memory_gb"]} GB. In a round, each device that takes part
+{machine["cores"]} cores, {machine["memory_gb"]} GB. {said_of(record)} In a round, each device that takes part
 trains the paper's network for {steps} local steps, over an ideal link. The table shows the seconds of a round without
 evaluation (median, smallest and largest), the share of them spent in local steps, and the peak memory of the process.
 The frameworks run the same round of federated averaging, without evaluation. The load of the machine before a

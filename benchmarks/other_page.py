@@ -8,6 +8,7 @@ from typing import Any
 from benchmarks.other_models import BY_NAME, OTHER_MODELS, OtherModel
 from benchmarks.passes import ratios, spread, values
 from benchmarks.table import OTHER_CHECK_STEPS, SIDES
+from mix2fld_lab.made_with import said_of
 from mix2fld_lab.markdown import markdown_table
 
 RECORD = Path(__file__).parent.parent / "results" / "bench" / "other_models.json"
@@ -67,7 +68,7 @@ def _machine(record: dict[str, Any]) -> str:
         f"Median of {record['passes']} passes, smallest and largest in brackets. Measured on "
         f"{machine['cpu']}, {machine['cores']} cores, {spread(peaks, 0)} GFLOP/s; jax "
         f"{machine['versions']['jax']}, torch {machine['versions']['torch']}; load average before "
-        f"a measurement: {spread(loads)}."
+        f"a measurement: {spread(loads)}. {said_of(record)}"
     )
 
 

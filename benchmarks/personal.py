@@ -16,6 +16,7 @@ import mix2fld
 from benchmarks.missing_labels import machines, two_of_four
 from mix2fld.data import load_dataset
 from mix2fld.extend import PARTITIONS
+from mix2fld_lab.made_with import made_with
 
 OWN_TESTS = 0.3
 CONTENDERS: tuple[dict[str, Any], ...] = (
@@ -107,7 +108,7 @@ def main() -> None:
         every = cases(range(10, 10 + given.seeds))
         for case in (one for one in every if one[0].split(",")[0] in given.names):
             for contender in CONTENDERS:
-                line = json.dumps(measured(case, contender))
+                line = json.dumps({**measured(case, contender), "made_with": made_with()})
                 print(line, flush=True)
                 file.write(line + "\n")
 

@@ -27,6 +27,7 @@ from benchmarks.private_trials import (
 from mix2fld.config.settings import Config
 from mix2fld.data import load_dataset
 from mix2fld.protocols.table import get_protocol
+from mix2fld_lab.made_with import made_with
 from mix2fld_lab.markdown import markdown_table
 
 ROOT = Path(__file__).parent.parent
@@ -49,7 +50,7 @@ def run_missing(most: int) -> None:
         found = {**case._asdict(), **measure(case, dataset, with_devices=with_devices)}
         RECORD.parent.mkdir(parents=True, exist_ok=True)
         with RECORD.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(found) + "\n")
+            file.write(json.dumps({**found, "made_with": made_with()}) + "\n")
 
 
 def recorded() -> dict[Case, dict[str, Any]]:

@@ -9,6 +9,7 @@ from typing import Any
 from benchmarks import other_page, usage
 from benchmarks.passes import ratios, spread, values
 from benchmarks.table import BY_NAME, CHECK_STEPS, CONTENDERS, Contender
+from mix2fld_lab.made_with import said_of
 from mix2fld_lab.markdown import markdown_table
 from mix2fld_lab.pages import render as filled
 
@@ -37,6 +38,8 @@ def render(record: Record) -> str:
     """The whole page."""
     return filled(
         TEMPLATE,
+        made_with=said_of(record),
+        findings=findings(record),
         summary=summary(record),
         left_out=left_out(record),
         checks=checks(record),
@@ -45,6 +48,27 @@ def render(record: Record) -> str:
         other_models=other_page.section(),
         targets=targets(record),
         machine=machine(record),
+    )
+
+
+def findings(record: Record) -> tuple[str, ...]:
+    """How far the simulator is from the limit, and others from it."""
+
+    def middle(slow: str, fast: str) -> str:
+        return f"{statistics.median(ratios(record, slow, fast)):.2f}"
+
+    slower = {
+        one.title: statistics.median(found)
+        for one in of_kind(record, "local")
+        if one.framework and (found := ratios(record, one.name, "engine"))
+    }
+    nearest = min(slower, key=lambda title: slower[title])
+    return (
+        f"A local step takes {middle('engine', 'limit')} times as long as in a kernel written by "
+        "hand for this network.",
+        f"PyTorch at its best takes {middle('torch-best', 'engine')} times as long as the "
+        "simulator.",
+        f"Of other frameworks the nearest, {nearest}, takes {slower[nearest]:.1f} times as long.",
     )
 
 

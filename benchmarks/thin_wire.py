@@ -26,6 +26,7 @@ from mix2fld.deploy.keys import make_fleet_certificates
 from mix2fld.runs.config_file import dump_config
 from mix2fld.runs.link_plan import plan_all
 from mix2fld.runs.loop import Watcher
+from mix2fld_lab.made_with import made_with
 from mix2fld_lab.testbed import SERVER, Rates, check_possible, measure, wires
 from mix2fld_lab.trials.mqtt import find_mosquitto
 from mix2fld_lab.trials.trial import write_device_files
@@ -67,7 +68,7 @@ def keep(part: str, found: dict[str, Any]) -> None:
     """Put one part into the record."""
     known = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
     RECORD.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({**known, part: found}, indent=2) + "\n"
+    text = json.dumps({**known, part: found, "made_with": made_with()}, indent=2) + "\n"
     RECORD.write_text(text, encoding="utf-8")
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from mix2fld_lab.made_with import said_of
 from mix2fld_lab.pages import render as filled
 from mix2fld_lab.testbed import burst_bytes
 
@@ -28,6 +29,7 @@ def render(found: dict[str, Any]) -> str:
     return filled(
         TEMPLATE,
         messages=messages,
+        made_with=said_of(found),
         connection=connection,
         total=total,
         idle=idle,

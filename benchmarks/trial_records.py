@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from mix2fld.runs.results import RunResult
+from mix2fld_lab.made_with import made_with
 
 Case = TypeVar("Case", bound=NamedTuple)
 
@@ -15,7 +16,7 @@ def append_trial(path: Path, case: NamedTuple, result: RunResult) -> None:
     found = {"devices": reached["mean"], "server": reached["global"]}
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps({**case._asdict(), **found}) + "\n")
+        file.write(json.dumps({**case._asdict(), **found, "made_with": made_with()}) + "\n")
 
 
 def read_trials(path: Path, kind: type[Case]) -> dict[Case, dict[str, Any]]:

@@ -234,7 +234,7 @@ class OneBit:
         return bool(rotation.forward(update)[rotation.choices.dealt[0]] < 0)
 
     def restore(self, codes: bool, rng: np.random.Generator, size: int) -> Restored:
-        """Right on average for an update of the norm that all are taken to have."""
+        """Unbiased for an update of the norm that all are taken to have."""
         rotation, turned = Rotation(rng, size), np.zeros(size, np.float32)
         captured = 2 / math.pi / size
         length = ONE_BIT_NORM / math.sqrt(captured)

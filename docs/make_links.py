@@ -17,7 +17,7 @@ from mix2fld.engine.plan import PlannedTransfer
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.report.units import in_joules, in_time
 from mix2fld.runs.link_plan import LinkPlan, plan_all
-from mix2fld_lab.preset_sources import where_checked
+from mix2fld_lab.preset_sources import UNCHECKED, where_checked
 
 PAGE = Path(__file__).parent / "links.md"
 DRAWS = 200
@@ -127,11 +127,20 @@ def _time(plan: PlannedTransfer) -> str:
 
 
 def _sources(fields: Fields) -> str:
+    """How sure the values of a preset are, in a sentence, and each of them."""
+    places = {name: where_checked(source) for name, (_, source) in fields.items()}
+    stated = sum(place == UNCHECKED for place in places.values())
+    ours = sum(not place for place in places.values())
     rows = [
-        [f"`{name}`", _value(value), source, where_checked(source)]
+        [f"`{name}`", _value(value), source, "" if places[name] == UNCHECKED else places[name]]
         for name, (value, source) in fields.items()
     ]
-    return _table(["setting", "value", "source", "read in"], rows)
+    table = _table(["setting", "value", "source", "read in"], rows)
+    sure = (
+        f"Read in a public document: {len(fields) - ours - stated} of {len(fields)} values; our "
+        f"choice: {ours}; of the named source, which was not at hand to check: {stated}."
+    )
+    return f"{sure}\n\n{table}"
 
 
 def _value(value: Any) -> str:
@@ -153,14 +162,19 @@ MEASURED: dict[str, Callable[[Plans], str]] = {
 STATED: dict[str, Callable[[], str]] = {"sources": sources, "devices": devices}
 
 
+def with_stated(page: str) -> str:
+    """The page with the values of all presets, which need no plans."""
+    for name, text in STATED.items():
+        page = replaced(page, name, text())
+    return page
+
+
 def main() -> None:
-    """Write the page anew."""
+    """Write the page."""
     page, plans = PAGE.read_text(encoding="utf-8"), make_plans()
     for name, table in MEASURED.items():
         page = replaced(page, name, table(plans))
-    for name, text in STATED.items():
-        page = replaced(page, name, text())
-    PAGE.write_text(page, encoding="utf-8")
+    PAGE.write_text(with_stated(page), encoding="utf-8")
 
 
 if __name__ == "__main__":

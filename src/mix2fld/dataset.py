@@ -102,7 +102,7 @@ class Dataset:
     feature_names: tuple[str, ...] = ()  # of the last axis, such as the columns of a table
     columns: tuple[Any, ...] = ()  # of a table: how each became values of a sample
     test_sources: NDArray[np.int32] | None = None  # [m]
-    notes: tuple[str, ...] = ()  # what whoever uses it should know
+    notes: tuple[str, ...] = ()  # what its users should know
     train_targets: NDArray[np.float32] | None = None  # [n] or [n, T]
     test_targets: NDArray[np.float32] | None = None  # [m] or [m, T]
     rate: int = 0

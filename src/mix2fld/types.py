@@ -24,8 +24,9 @@ Tensors = tuple[NDArray[np.float32], ...]
 State = dict[str, Any]
 """What someone keeps from round to round: nested dicts, lists and tuples of arrays and scalars.
 
-Whoever defined the entries reads them; all others carry, store and restore the state as it is. The
-arrays are never changed in place, so that many devices can share one until they differ.
+Only the code that defined the entries reads them; all other code carries, stores and restores the
+state as it is. The arrays are never changed in place, so that many devices can share one until
+they differ.
 """
 Carried = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.float32]
 """Samples as an upload carries them: codes of up to 16 bits, or float32 as a model is fed."""

@@ -23,6 +23,7 @@ from mix2fld.config.settings import Config
 from mix2fld.data import device_parts, label_counts, load_dataset
 from mix2fld.protocols.table import get_protocol
 from mix2fld.runs.link_plan import sizes_of
+from mix2fld_lab.made_with import made_with, said_of
 from mix2fld_lab.pages import render
 from mix2fld_lab.reproduction.frontier.make_measured import dump_measured
 
@@ -108,6 +109,7 @@ def measure(records: Path) -> None:
         bits = sum(info["bits"]["up"] for info in result.rounds) / config.data.devices
         accuracy = float(np.mean(result.rounds[-1]["scores"]["devices"]))
         record = {**point._asdict(), "bits_up": bits, "accuracy": accuracy}
+        record["made_with"] = made_with()
         append_atomic(records, (json.dumps(record) + "\n").encode())
 
 
@@ -183,7 +185,8 @@ def page(records: Path = RECORDS) -> str:
             rows.append((*shown, str(len(scores))))
         if rows:
             splits.append((title, rows))
-    return render(TEMPLATE, splits=splits, **COMMON)
+    made = said_of(*(row for _, row in read(records)))
+    return render(TEMPLATE, splits=splits, made_with=made, **COMMON)
 
 
 def main() -> None:

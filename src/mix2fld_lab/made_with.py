@@ -23,11 +23,19 @@ def made_with() -> dict[str, str]:
 
 def said_of(*records: Mapping[str, Any]) -> str:
     """A sentence: what records were made with, and that today's code is newer if it is."""
-    every = [record.get("made_with") for record in records]
+    every = [record.get("made_with") or _of_machine(record) for record in records]
     names = dict.fromkeys(_name(made) for made in every)
     older = any(made is None or made["version"] != __version__ for made in every)
     after = f"; older than this version, {__version__}" if older else ""
     return f"Recorded with mix2fld {' and '.join(names)}{after}."
+
+
+def _of_machine(record: Mapping[str, Any]) -> dict[str, str] | None:
+    """What a record of times says, with the machine that it was made on."""
+    machine = record.get("machine", {})
+    version = machine.get("versions", {}).get("mix2fld")
+    commit = {"commit": machine["commit"]} if machine.get("commit") else {}
+    return {"version": version, **commit} if version else None
 
 
 def _name(made: Mapping[str, str] | None) -> str:

@@ -20,6 +20,7 @@ from mix2fld.base.files import write_atomic
 from mix2fld.data import dataset_from_table
 from mix2fld.data.packages import from_pip
 from mix2fld.dataset import Dataset
+from mix2fld_lab.made_with import said_of
 from mix2fld_lab.markdown import markdown_table
 from mix2fld_lab.pages import render
 from mix2fld_lab.records import append_record, read_records
@@ -125,6 +126,7 @@ def page(records: Sequence[dict[str, Any]]) -> str:
         table=markdown_table(HEADINGS, rows),
         simple=", ".join(f"{name} {value:.3f}" for name, value in simple.items()),
         seeds=len({one["seed"] for one in records}),
+        made_with=said_of(*records),
     )
 
 

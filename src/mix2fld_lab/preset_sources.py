@@ -7,6 +7,7 @@ A source that is not named here was not at hand when the presets were checked.
 _RP = "EU863-870"
 _SEMTECH = "SX1276/77/78/79 data sheet"
 
+UNCHECKED = "not checked"
 CHECKED: dict[str, str] = {
     f"{_RP}: maximum payload N": "LoRaMac-node, RegionEU868.c: 51, 51, 51, 115, 222, 222",
     f"{_RP}: 16 dBm EIRP": "LoRaWAN Regional Parameters v1.0.3revA, 2.2.3",
@@ -43,4 +44,4 @@ def where_checked(source: str) -> str:
     if source.startswith(("ours", "a full frame")):
         return ""
     found = (where for part, where in CHECKED.items() if part in source)
-    return next(found, "not checked")
+    return next(found, UNCHECKED)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from mix2fld.base.files import write_atomic
+from mix2fld_lab.made_with import made_with
 
 Record = dict[str, Any]
 
@@ -21,8 +22,8 @@ def read_records(path: Path) -> list[Record]:
 
 
 def append_record(path: Path, record: Record) -> None:
-    """Add a line; half a line before it is dropped."""
+    """Add a line with the version that made it; half a line before it is dropped."""
     path.parent.mkdir(parents=True, exist_ok=True)
     data = path.read_bytes() if path.exists() else b""
     whole = data[: data.rfind(b"\n") + 1]
-    write_atomic(path, whole + (json.dumps(record) + "\n").encode())
+    write_atomic(path, whole + (json.dumps({**record, "made_with": made_with()}) + "\n").encode())

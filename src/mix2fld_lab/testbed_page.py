@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from mix2fld.protocols.table import get_protocol
+from mix2fld_lab.made_with import said_of
 from mix2fld_lab.markdown import markdown_table
 from mix2fld_lab.pages import render as filled
 
@@ -23,6 +24,7 @@ def render(record: dict[str, Any]) -> str:
         TEMPLATE,
         **record,
         transfers=table(record),
+        recorded=said_of(record),
         title=lambda name: get_protocol(name).title,
         processes=PROCESSES,
         verdict=_verdict(record),

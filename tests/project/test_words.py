@@ -45,6 +45,10 @@ SENTENCES = (
     r"\bbut for the models of servers\b",
     r"\bwhat came of\b",
     r"\bnobody wants to know\b",
+    r"\bin small\b",
+    r"\bwhoever\b",
+    r"\bmade anew\b",
+    r"\bwhat came (down|up)\b",
 )
 NAMES = {
     *("go_on", "word_on_guessing", "say_on_stderr", "with_most_to_see", "upload_rooms", "Once"),
@@ -62,12 +66,17 @@ NAMES = {
     *("take_back_round", "sameness", "log_below", "WORTH_A_WORD", "FAR", "FEW", "NOTHING_JUDGED"),
     *("seed_judge", "say_nothing"),
 }
-CODE = sorted((ROOT / "src").rglob("*.py"))
+FOLDERS = ("src", "examples", "benchmarks", "baselines", "device")
+CODE = [page for folder in FOLDERS for page in sorted((ROOT / folder).rglob("*.py"))]
 PROSE = [
-    ROOT / "README.md",
-    ROOT / "CONTRIBUTING.md",
+    *sorted(ROOT.glob("*.md")),
+    ROOT / "Makefile",
+    ROOT / "device" / "README.md",
     *sorted((ROOT / "docs").rglob("*.md")),
-    *sorted((ROOT / "src").rglob("*.j2")),
+    *sorted((ROOT / "results").glob("*.md")),
+    *sorted((ROOT / "baselines").rglob("*.md")),
+    *sorted((ROOT / "examples").glob("*.md")),
+    *(page for folder in FOLDERS for page in sorted((ROOT / folder).rglob("*.j2"))),
     *sorted((ROOT / "src").rglob("*.html")),
     *sorted((ROOT / "src").rglob("*.js")),
 ]

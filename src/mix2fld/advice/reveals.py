@@ -41,7 +41,7 @@ def seen_of(config: Config) -> str:
 
 
 def kinds_seen(config: Config) -> str:
-    """What leaves a device, whoever sees it; empty if nothing does."""
+    """What leaves a device; empty if nothing does."""
     row = get_protocol(config.protocol)
     uploaded, _ = payload_names(config.protocol)
     shown = [] if uploaded == "nothing" else [uploaded]

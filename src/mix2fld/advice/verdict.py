@@ -37,7 +37,7 @@ class Verdict:
 
 
 def give_verdict(case: Case, pilot: Pilot, options: Sequence[Option], scarce: Scarce) -> Verdict:
-    """Of those close to the most accurate, whoever takes the least of what is scarce."""
+    """Of those close to the most accurate, the one that takes the least of what is scarce."""
     trial = pilot.chosen(scarce.resource)
     assert trial is not None
     shown = reveals(trial.option.settings_in(case.config))

@@ -19,7 +19,7 @@ PRECISION = 1e-12
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What the uploads of one device promise about one of its samples, to whoever sees them."""
+    """What the uploads of one device promise about one of its samples, to all who see them."""
 
     epsilon: float
     delta: float

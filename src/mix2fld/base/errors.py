@@ -28,7 +28,7 @@ class InputError(Mix2fldError):
         return f"{shown}: {self.hint}"
 
     def renamed(self, before: str, now: str) -> "InputError":
-        """The same, of a field that has another name for whoever reads it."""
+        """The same, of a field that its reader knows by another name."""
         field = now if self.field == before else self.field
         return InputError(field=field, value=self.value, hint=self.hint)
 

@@ -16,7 +16,7 @@ def private_folder(folder: Path) -> Path | None:
     """The folder, made if need be and for this user alone; None if others could write into it.
 
     A cache folder of somebody else holds data that is read by its checksum; code is then kept in
-    the user's own. Whoever is refused is told once.
+    the user's own. A user who is refused is told once.
     """
     if os.name != "posix":
         folder.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ from mix2fld.types import Dimensions
 
 @dataclass(frozen=True)
 class WithBins:
-    """The edges as float32, in every download, so that whoever joins late has them; the rest."""
+    """The edges as float32, in every download, so that late devices have them, too; the rest."""
 
     edges: tuple[float, ...]
     rest: Payload

@@ -1,6 +1,6 @@
 """How soon Flower looks again for a part of a message that has not arrived yet.
 
-A message is announced before its content. Whoever hears of it at once, as a node with short pauses
+A message is announced before its content. A node that hears of it at once, as one with short pauses
 does, would wait for a second until the content has arrived.
 """
 

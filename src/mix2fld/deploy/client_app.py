@@ -35,7 +35,7 @@ def train(message: Message, context: Context) -> Message:
 
 @app.query("download")
 def download(message: Message, context: Context) -> Message:
-    """Keep what came down; it is used in the next local phase."""
+    """Keep the download; it is used in the next local phase."""
     return _reply(message, lambda: _keep(message.content, context))
 
 

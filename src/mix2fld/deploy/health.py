@@ -97,7 +97,7 @@ def _key_ends(keys: Path) -> Metric:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Serves two pages; whoever asks may only read."""
+    """Serves two pages; clients may only read."""
 
     server: "HealthServer"
     timeout = IDLE_SECONDS

@@ -176,7 +176,7 @@ class MqttNodes:
         self._events.put(("refused", -1, b""))
 
     def fail(self, error: Mix2fldError) -> None:
-        """The broker refuses the server: whoever waits is told."""
+        """The broker refuses the server: those who wait are told."""
         self._fault = error
         self._events.put(("fault", -1, b""))
 
@@ -220,7 +220,7 @@ class MqttNodes:
     def multicast(
         self, round_number: int, data: bytes, devices: Collection[int], hear: Hear
     ) -> None:
-        """One message to all; whoever does not confirm it in time gets a copy of its own."""
+        """One message to all; a device that does not confirm it in time gets a copy of its own."""
         message = pack(Download(self._run, round_number, data))
         self._last, anyone = (round_number, data), frozenset([topics.HERE, topics.HERE_AGAIN])
         self._events.clear()

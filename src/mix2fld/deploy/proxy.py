@@ -43,7 +43,7 @@ class Proxy:
     refused_log: str = "/dev/stderr"
     """Where refused requests are logged; a unit's standard error is none that nginx can open."""
     user: str | None = None
-    """Who handles requests if root starts it; otherwise whoever starts it does."""
+    """Who handles requests if root starts it; otherwise the user that starts it does."""
 
     def nginx_config(self) -> str:
         """A whole configuration file, for ``nginx -c``."""

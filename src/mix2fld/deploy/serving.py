@@ -113,7 +113,7 @@ def _wait_for_devices(nodes: Nodes, settings: Settings, say: Say) -> None:
 
 
 class Teller(Watcher):
-    """Says in a line what happened, and tells whoever else watches."""
+    """Says in a line what happened, and tells the other watcher."""
 
     def __init__(self, say: Say, *watchers: Watcher) -> None:
         self._say, self._watchers = say, watchers

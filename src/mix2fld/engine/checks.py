@@ -90,7 +90,7 @@ def check_server(
 ) -> None:
     """Stop if the server's model diverged; ``unmixes`` if it learns from unmixed samples.
 
-    ``rate`` is the learning rate of whoever trained: the server, or else the devices.
+    ``rate`` is the learning rate of the side that trained: the server, or else the devices.
     """
     if not _exceeds(weights or ()):
         return

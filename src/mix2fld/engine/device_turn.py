@@ -177,7 +177,7 @@ def settle(state: State, delivered: bool) -> State:
 
 
 def receive(wire: Wire, state: State, received: State) -> State:
-    """The device with what came down; ``received`` is the decoded download (decision 12)."""
+    """The device with its download; ``received`` is the decoded download (decision 12)."""
     replaced, received = {}, follows(state, received)
     if REPLAY in received:
         received = {**received, REPLAY: merge_stocks(state[REPLAY], received[REPLAY])}

@@ -1,4 +1,4 @@
-"""What crosses the link: one type, whoever sends it, over whatever transport."""
+"""What crosses the link: one type for every sender and every transport."""
 
 from typing import NamedTuple
 

@@ -1,7 +1,7 @@
 """Uploads of statistics that keep a privacy budget: class sums first, then the scatter.
 
 Noise is drawn once for each of both: an upload that is lost and sent again has the same noise, and
-a scatter is relative to the same means, so that whoever hears both learns nothing more.
+a scatter is relative to the same means, so that both together tell nothing more.
 """
 
 import math
@@ -83,8 +83,8 @@ GENERATED = 300
 class PrivateStatistics(DownloadsWeights):
     """Class sums and counts, then the scatter about the means that the server makes of them.
 
-    With ``trusted_sum`` a device adds no noise: whoever sums what devices send is trusted to do so,
-    and to show nothing but the noisy sum. This simulates that party: the server keeps of each round
+    With ``trusted_sum`` a device adds no noise: a party is trusted to sum what devices send, and
+    to show nothing but the noisy sum. This simulates that party: the server keeps of each round
     only the noisy sum of what arrived, and no device is in two sums of the same part.
     """
 

@@ -67,7 +67,7 @@ def sample_record(samples: SampleFormat) -> dict[str, str]:
 
 
 class RunFolder:
-    """The files of one run. Whoever writes has the folder alone, from ``prepare`` to ``close``.
+    """The files of one run. The writer has the folder alone, from ``prepare`` to ``close``.
 
     ``made_with`` names what beside the config decides the numbers: a run is resumed only with the
     same ``data``, ``link`` and ``model``.
@@ -217,7 +217,7 @@ class RunFolder:
             self._compare(before)
 
     def fail(self, reason: str) -> None:
-        """Keep why the run cannot continue, for whoever looks at the folder later."""
+        """Keep why the run cannot continue, for later readers of the folder."""
         with suppress(Mix2fldError), self._writing():
             write_atomic(self._files.failure, (" ".join(reason.split()) + "\n").encode())
 

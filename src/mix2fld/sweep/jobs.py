@@ -96,7 +96,7 @@ class Done(NamedTuple):
 
 
 class Notes(Watcher):
-    """Keeps what a run says, for whoever asked for it."""
+    """Keeps what a run says, for its caller."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

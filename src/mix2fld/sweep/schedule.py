@@ -97,7 +97,7 @@ class Board:
 def run_jobs(
     jobs: Sequence[Job], place: Place, *, retries: int = 1, board: Board | None = None
 ) -> Progress:
-    """Run all jobs; returns how each of them ended. Whoever made the place stops it."""
+    """Run all jobs; returns how each of them ended. The caller, which made the place, stops it."""
     prepare_jobs(jobs)
     return _Loop(jobs, place, retries, board or Board()).run()
 

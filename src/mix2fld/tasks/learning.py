@@ -85,7 +85,7 @@ class Sizes:
 
 @dataclass(frozen=True, eq=False)
 class Learning(Sizes):
-    """The same with whoever trains and tests: the one choice of a stepper."""
+    """The same with a stepper, which trains and tests."""
 
     stepper: Stepper
     task: Task

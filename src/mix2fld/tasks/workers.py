@@ -77,7 +77,7 @@ class Workers:
         self, function: Callable[..., Any], held: tuple[Held, ...], items: int,
         item: Callable[[int], Any],
     ) -> list[Any]:  # fmt: skip
-        """The items shared out; whoever is free takes the next."""
+        """The items shared out; a free worker takes the next."""
         with self._lock:
             return self._map(function, held, items, item)
 

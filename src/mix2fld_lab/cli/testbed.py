@@ -41,6 +41,7 @@ class DeployTestbed(Configured):
         from mix2fld.cli.progress import RichWatcher
         from mix2fld.data import load_dataset
         from mix2fld.runs.simulation import check
+        from mix2fld_lab.made_with import made_with
         from mix2fld_lab.testbed import Rates, check_possible, measure
         from mix2fld_lab.testbed_page import render, table
 
@@ -55,7 +56,7 @@ class DeployTestbed(Configured):
             found = measure(settings, rates, self.out, dataset, watcher)
         print(table(found))
         for file, text in (
-            (self.record, dumps(found, indent=2) + "\n"),
+            (self.record, dumps({**found, "made_with": made_with()}, indent=2) + "\n"),
             (self.page, render(found)),
         ):
             if file is not None:

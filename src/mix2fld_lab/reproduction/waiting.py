@@ -19,6 +19,7 @@ from mix2fld.protocols.table import get_protocol
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.results import RunResult
 from mix2fld.runs.simulation import run
+from mix2fld_lab.made_with import made_with, said_of
 from mix2fld_lab.pages import render as filled
 
 TEMPLATE = Path(__file__).parent / "templates" / "waiting.md.j2"
@@ -90,7 +91,7 @@ def measure(
                 config = server.config(protocol, seed, changes)
                 folder = out / server.wait.translate(str.maketrans(":,=", "---"))
                 (result,) = run(config, folder, watcher=watcher)
-                found.append(record(server, result))
+                found.append({**record(server, result), "made_with": made_with()})
                 text = json.dumps({"setting": {**SETTING, **changes}, "runs": found}, indent=1)
                 records.parent.mkdir(parents=True, exist_ok=True)
                 write_atomic(records, (text + "\n").encode())
@@ -243,6 +244,7 @@ def render(records: dict[str, Any]) -> str:
         TEMPLATE,
         figure="figures/waiting.png",
         setting=records["setting"],
+        made_with=said_of(*records["runs"]),
         seeds=sorted({one["seed"] for one in records["runs"]}),
         rows=rows(records),
         uploads=records["setting"].get("rounds", ROUNDS) * records["setting"]["devices"],

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import t
 
+from mix2fld_lab.made_with import said_of
 from mix2fld_lab.markdown import markdown_table
 from mix2fld_lab.pages import render
 from mix2fld_lab.rl.agents import BINS, HIDDEN, PROXIES
@@ -89,5 +90,5 @@ def page(records: Sequence[Record]) -> str:
     return render(
         TEMPLATE, agents=AGENTS, episodes=EPISODES, each=EPISODES_A_ROUND, hidden=HIDDEN,
         solved=f"{SOLVED:g}", over=SOLVED_OVER, bins=BINS, proxies=f"{PROXIES:,}",
-        index=INDEX_BITS, few=FEW_STEPS, many=MANY_STEPS, tables="\n\n".join(sections),
+        index=INDEX_BITS, few=FEW_STEPS, many=MANY_STEPS, tables="\n\n".join(sections), made_with=said_of(*records),
     )  # fmt: skip

@@ -92,7 +92,7 @@ class MqttFleet(Processes):
             self.start_device(device)
 
     def address(self, name: str = "server") -> Address:
-        """Where the broker is for whoever has this certificate."""
+        """Where the broker is for the holder of this certificate."""
         return broker_address(f"{HOST}:{self.port}", self.keys, name)
 
     def environment(self) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """A network of our own on this machine, which processes of other users cannot reach.
 
-Flower's control API runs code for whoever can connect to it, and asks for nothing else: on the
+Flower's control API runs code for any client that connects to it, and asks for nothing else: on the
 loopback of a machine, that is every user. A network namespace has a loopback of its own. Root may
 make one; others make a user namespace with it, in which they are who they were.
 """

@@ -29,7 +29,7 @@ os.execvp(sys.argv[1], sys.argv[1:])
 
 @contextmanager
 def ignoring_signals() -> Iterator[None]:
-    """Whoever presses Ctrl-C again waits until all is cleaned up."""
+    """A second Ctrl-C waits until all is cleaned up."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 Say = Callable[[str], None]
-"""Tells whoever operates this end what happens, a line at a time."""
+"""Tells the operator of this end what happens, a line at a time."""
 
 
 class Line(Protocol):

@@ -205,7 +205,7 @@ class MqttLine:
             self._stop(f"the broker refuses the connection: {reason}")
 
     def _stop(self, fault: str) -> None:
-        """For whoever calls ``run`` next."""
+        """For the next call of ``run``."""
         self._fault, self._say = fault, no_log
         self._client.disconnect()
         self._put(False)

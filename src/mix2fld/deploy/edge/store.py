@@ -63,14 +63,14 @@ class Store:
             self._forget_before(round_number)
 
     def keep_download(self, round_number: int, data: bytes) -> None:
-        """Keep what came down."""
+        """Keep a download."""
         with self._writing():
             self._make_room()
             _write_sealed(self._download(round_number), data)
             self._forget_before(round_number)
 
     def download_of(self, round_number: int) -> bytes | None:
-        """What came down in a round, if it was kept and is whole."""
+        """The download of a round, if it was kept and is whole."""
         try:
             return _read_sealed(self._download(round_number))
         except (OSError, DamagedError):

@@ -76,7 +76,7 @@ def or_refused(
 
 
 class MissingStateError(Exception):
-    """What came down starts from a global state that the device does not have."""
+    """The download starts from a global state that the device does not have."""
 
 
 def _is_behind(order: TrainOrder, own: StoredState | None) -> bool:
@@ -127,7 +127,7 @@ def _take_turn(
 def _begin(
     wire: Wire, learning: Learning, device: int, order: TrainOrder, own: StoredState | None
 ) -> State:
-    """The device as it was left, or as new; then what came down, the latest last."""
+    """The device as it was left, or as new; then its downloads, the latest last."""
     if own is None:
         state = with_secret_noise(start_device(wire, learning, device))
         if order.uploaded:  # the device has lost what it sent

@@ -96,7 +96,7 @@ class Host:
         try:
             self._scenario, self._fleet = _make(plan, dataset)
         except Exception as error:
-            self._fault = error  # for whoever asks for something that is needed
+            self._fault = error  # raised when something that is needed is asked for
 
     def train(self, order: ShardOrder, sent: bytes) -> ShardAnswer:
         """The local phase of a shard; states that are not sent are those kept here."""

@@ -66,7 +66,7 @@ class Rate:
         raise NotImplementedError(f"{type(self).__name__} {demand} {fading}")
 
     def sender(self, demand: Demand, fading: Fading) -> "Sender":
-        """Whoever sends one slot after the other; by default a slot above the level is decoded."""
+        """Who sends one slot after the other; by default a slot above the level is decoded."""
         kept = self.keep(demand, fading)
         return _KeptRate(kept.per_symbol, lambda snr, _noise: snr >= kept.level)
 

@@ -12,7 +12,7 @@ function readAddress() {
   for (const name of Object.keys(DEFAULTS)) chosen[name] = given.get(name) ?? DEFAULTS[name];
 }
 
-// Change some choices and keep them; whoever changes them draws what depends on them.
+// Change some choices and keep them; the caller draws what depends on them.
 function remember(changes) {
   Object.assign(chosen, changes);
   const kept = new URLSearchParams();

@@ -131,7 +131,7 @@ def _how_few_bits(points: Points) -> str:
         return ""
     ours = sum(point.contender.protocol in OURS for point, _ in near)
     return (
-        f"Whoever comes within {NEAR:g} point of the most accurate devices with the fewest uplink "
+        f"The contender within {NEAR:g} point of the most accurate devices with the fewest uplink "
         f"bits sends {median(ratios):,.0f} times fewer than 8-bit FL, in the median of {len(near)} "
         f"settings ({min(ratios):,.1f} to {max(ratios):,.0f} times). In {ours} of them it is "
         "Murmur or a relative."
