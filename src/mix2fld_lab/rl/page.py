@@ -90,5 +90,6 @@ def page(records: Sequence[Record]) -> str:
     return render(
         TEMPLATE, agents=AGENTS, episodes=EPISODES, each=EPISODES_A_ROUND, hidden=HIDDEN,
         solved=f"{SOLVED:g}", over=SOLVED_OVER, bins=BINS, proxies=f"{PROXIES:,}",
-        index=INDEX_BITS, few=FEW_STEPS, many=MANY_STEPS, tables="\n\n".join(sections), made_with=said_of(*records),
+        index=INDEX_BITS, few=FEW_STEPS, many=MANY_STEPS, tables="\n\n".join(sections),
+        made_with=said_of(*records),
     )  # fmt: skip
