@@ -11,6 +11,8 @@ from PIL import Image
 from playwright.sync_api import Page, expect
 from watched import Watched
 
+from deploy.lab import deployed_config
+from deploy.memory_line import run_in_memory
 from mix2fld.config.grid import Grid
 from mix2fld.data.samples import standardised
 from mix2fld.report.html import write_report
@@ -327,3 +329,15 @@ def test_without_scripts_the_results_are_still_there(watched: Watched, report: P
     watched.page.goto(report.as_uri())
     expect(watched.page.locator("noscript, body").first).to_contain_text("Mix2FLD")
     assert "accuracy of devices" in watched.page.inner_text("body")
+
+
+def test_a_deployed_run_shows_its_fleet(watched: Watched, report: Path, tmp_path: Path) -> None:
+    assert watched.open_report(report).locator("#fleet").is_hidden()
+    path = run_in_memory(tmp_path, deployed_config(tmp_path, protocol="fd", rounds=2))
+    write_report(require_runs([path]), tmp_path / "report.html")
+    page = watched.open_report(tmp_path / "report.html")
+    rows = page.locator("#fleet tbody tr")
+    expect(rows).to_have_count(4)
+    expect(rows.nth(3).locator("td").nth(4)).to_have_text("2")
+    expect(page.locator("#contents")).to_contain_text("Fleet")
+    assert watched.complaints == []

@@ -20,7 +20,7 @@ from deploy.memory_line import MemoryBroker, MemoryLine, run_in_memory
 from mix2fld.base.errors import InputError, TransportLostError
 from mix2fld.deploy import remote_fleet
 from mix2fld.deploy.edge.messages import pack, unpack
-from mix2fld.deploy.status import run_status
+from mix2fld.runs.fleet_status import run_status
 
 sys.path.insert(0, str(FAULTY))
 import faulty_app

@@ -24,7 +24,7 @@ from mix2fld.cli import main
 from mix2fld.deploy.edge.messages import pack, unpack
 from mix2fld.deploy.health import HealthServer, make_health_server
 from mix2fld.deploy.keys import ends, make_fleet_certificates
-from mix2fld.deploy.status import SPARE_S, deployed_runs, run_status
+from mix2fld.runs.fleet_status import SPARE_S, deployed_runs, run_status
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import run
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from mix2fld.deploy.status import DeviceStatus
+    from mix2fld.runs.fleet_status import DeviceStatus
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class DeployStatus:
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
 
     def run(self) -> None:
-        from mix2fld.deploy.status import deployed_runs
+        from mix2fld.runs.fleet_status import deployed_runs
 
         if self.listen:
             self._serve()

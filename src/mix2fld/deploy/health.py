@@ -19,7 +19,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
 from mix2fld.base.errors import InputError, Mix2fldError
-from mix2fld.deploy.status import RunStatus, deployed_runs
+from mix2fld.runs.fleet_status import RunStatus, deployed_runs
 
 IDLE_SECONDS = 10.0
 """After which a connection that sends nothing is closed."""

@@ -29,6 +29,7 @@ from mix2fld.deploy.forms import ANSWERS, DOWNLOAD, TRAIN, check
 from mix2fld.deploy.inbox import MOST_AT_ONCE, Allowances, Inbox
 from mix2fld.deploy.remote_fleet import Hear
 from mix2fld.engine.scenario import Scenario
+from mix2fld.runs.fleet_status import VERSION
 from mix2fld.tasks.table import as_record
 
 RESEND_S = 30.0
@@ -143,7 +144,7 @@ class MqttNodes:
     def _note_version(self, device: int, words: list[str]) -> None:
         """Say once if it is another than the server's: messages may yet have the same format."""
         version, spoken, *_ = [*words, "", ""]
-        self.versions[device] = version = version if topics.VERSION.fullmatch(version) else ""
+        self.versions[device] = version = version if VERSION.fullmatch(version) else ""
         same = version == __version__ and spoken in ("", str(FORMAT))
         if same or device in self._named:
             return

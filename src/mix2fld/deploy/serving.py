@@ -12,7 +12,6 @@ from mix2fld.deploy.identity import refuse_run_of_simulator, run_identity
 from mix2fld.deploy.remote_fleet import Nodes, RemoteFleet
 from mix2fld.deploy.rollback import Keeper
 from mix2fld.deploy.settings import Settings
-from mix2fld.deploy.status import rounds_without_upload
 from mix2fld.engine.checks import check_countable, check_learns, suited
 from mix2fld.engine.info import RoundInfo
 from mix2fld.engine.one_round import start_run
@@ -20,6 +19,7 @@ from mix2fld.engine.scenario import Scenario
 from mix2fld.links import IdealLink, Link
 from mix2fld.protocols.suspects import in_words
 from mix2fld.protocols.table import get_protocol
+from mix2fld.runs.fleet_status import rounds_without_upload
 from mix2fld.runs.folder import RunFolder, sample_record
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.loop import Watcher, run_rounds

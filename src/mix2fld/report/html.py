@@ -24,7 +24,7 @@ SCRIPTS = (
     "dom", "format", "state", "view", "scale", "export", "line_chart", "read_values", "bar_chart",
     "strip_chart", "delivery_grid", "heat_map", "top", "pareto", "target", "table", "grid",
     "curves", "breakdown", "link_budget", "what_if", "player", "timeline", "diagram", "devices",
-    "samples", "page",
+    "fleet", "samples", "page",
 )  # fmt: skip
 """One idea each, in the order in which they need each other; ``page`` starts the page."""
 MOST_BYTES = 6_000_000

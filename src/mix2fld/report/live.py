@@ -64,7 +64,7 @@ class Feed:
             files = RunFiles(folder)
             if not files.summary.exists():
                 found.append((str(folder), is_locked(folder)))
-            for file in (files.config, files.rounds, files.summary, files.failure):
+            for file in (files.config, files.rounds, files.summary, files.failure, files.events):
                 try:
                     state = file.stat()
                 except OSError:

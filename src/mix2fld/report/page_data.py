@@ -15,6 +15,7 @@ from mix2fld.base.lab import has_lab, lab
 from mix2fld.report.curves import AXES, MEASURES, as_plain, shapes
 from mix2fld.report.dataset import UnavailableDataError, bins_in, data_of, label_map
 from mix2fld.report.findings import findings
+from mix2fld.report.fleet import fleets
 from mix2fld.report.headline import best_of, conclusion, tiles
 from mix2fld.report.over_seeds import over_seeds, spread_words
 from mix2fld.report.plans import what_if
@@ -140,6 +141,7 @@ def page_data(found: Found) -> dict[str, Any]:
         "views": views,
         "runs": {_run_id(run): run_record(run, kept) for run in shown},
         "states": [state_record(run) for run in (*distinct(runs), *planned)],
+        "fleets": fleets([*distinct(runs), *planned]),
         "findings": findings(settings, series, planned),
         "notes": found.notes,
     }

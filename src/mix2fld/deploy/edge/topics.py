@@ -16,13 +16,10 @@ topic           what                                guarantee, and why
 ==============  ==================================  =========================================
 """
 
-import re
-
 SETTINGS, DOWNLOAD = "s", "g"
 HERE, HERE_AGAIN = b"1", b"2"
 """How presence begins, of a device that was started and of one whose session was resumed; then
 come its version of mix2fld and the format of its messages."""
-VERSION = re.compile(r"[0-9A-Za-z.+-]{1,20}")
 
 
 def orders(device: int | str) -> str:

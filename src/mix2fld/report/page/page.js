@@ -6,7 +6,7 @@ const PANELS = [
   ["pareto", "Accuracy and traffic", drawPareto], ["curves", "Learning curves", drawCurves], ["summary", "Results", drawSummary],
   ["target", "Target", drawTarget], ["grid", "Settings", drawGrid], ["timeline", "Round", drawRound],
   ["whatif", "What if", drawWhatIf], ["time", "Time", drawTime], ["payload", "Payload", drawPayload],
-  ["detail", "Devices", drawDetail], ["sees", "Samples", drawGallery], ["again", "Reproduce", drawAgain],
+  ["detail", "Devices", drawDetail], ["fleet", "Fleet", drawFleet], ["sees", "Samples", drawGallery], ["again", "Reproduce", drawAgain],
 ];
 
 function draw() {

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -11,11 +12,11 @@ from typing import Any
 
 from mix2fld.base.errors import InputError
 from mix2fld.base.locks import is_locked
-from mix2fld.deploy.diary import one_line
-from mix2fld.deploy.edge.topics import VERSION
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.reader import find_run_folders, read_run
 
+VERSION = re.compile(r"[0-9A-Za-z.+-]{1,20}")
+"""Of mix2fld, as a device tells it."""
 SPARE_S = 60.0
 """Beside two timeouts of a round: nothing happens for longer only if the server hangs."""
 
@@ -104,7 +105,7 @@ def _status_or_fault(folder: Path) -> RunStatus | None:
     try:
         return run_status(folder)
     except Exception as error:  # files of a run may hold anything, and only that run must suffer
-        words = one_line(f"cannot be read ({error})")
+        words = " ".join(f"cannot be read ({error})".split())[:300]
         return RunStatus(folder.name, 0, 0, False, is_locked(folder), 0.0, 0.0, False, 0, [], words)
 
 
