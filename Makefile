@@ -6,7 +6,7 @@ BENCH := .venv-bench
 PYTEST_IN_PARALLEL = OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install run report clean test test-all check format hooks coverage search upgrade docs programs test-deploy test-mqtt test-cluster test-arm fuzz crash soak reproduce frontier ledger sensors links rl robustness testbed bench bench-growth bench-many bench-cluster bench-wire screenshots package wheels bom lock
+.PHONY: help install run report clean test test-all check format hooks coverage search upgrade docs programs test-deploy test-mqtt test-cluster test-arm fuzz crash soak reproduce frontier ledger sensors links rl numbers robustness testbed bench bench-growth bench-many bench-cluster bench-wire screenshots package wheels bom lock
 
 ## Start
 
@@ -123,6 +123,9 @@ links: install ## Write the tables of docs/links.md (minutes)
 
 rl: install ## Federated reinforcement learning; writes results/RL.md (an hour; resumes)
 	nice -n 10 $(BIN)/python -m mix2fld_lab.rl
+
+numbers: install ## Forecast the load of buildings; writes results/NUMBERS.md (half an hour; resumes)
+	nice -n 10 $(BIN)/python -m mix2fld_lab.numbers
 
 robustness: install ## Measure attackers and defences (an hour; resumes)
 	$(BIN)/python -m benchmarks.robustness $(ARGS)

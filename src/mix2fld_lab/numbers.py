@@ -23,7 +23,8 @@ from mix2fld.dataset import Dataset
 from mix2fld_lab.made_with import said_of
 from mix2fld_lab.markdown import markdown_table
 from mix2fld_lab.pages import render
-from mix2fld_lab.records import append_record, read_records
+from mix2fld_lab.paired import difference
+from mix2fld_lab.records import Record, append_record, read_records
 
 PACKAGE, FOLDER = "CityLearn==2.1.2", "citylearn/data/citylearn_challenge_2022_phase_all"
 BUILDINGS, LOAD = 17, "Equipment Electric Power [kWh]"
@@ -32,11 +33,12 @@ PROTOCOLS = (
     "fd", "fld", "mixfld", "mix2fld",
 )  # fmt: skip
 MOST_BYTES = 1 << 22
+ALONE = "isolated"
 RECORDS, PAGE = Path("results/numbers/buildings.jsonl"), Path("results/NUMBERS.md")
 TEMPLATE = Path(__file__).parent / "templates" / "numbers.md.j2"
 HEADINGS = (
-    "protocol", "RMSE of devices, kWh", "RMSE of the server's model", "R²", "kbit up, device",
-    "uploads", "s on air",
+    "protocol", "RMSE of devices, kWh", "beside isolated", "RMSE of the server's model", "R²",
+    "kbit up, device", "uploads", "s on air",
 )  # fmt: skip
 
 
@@ -97,6 +99,41 @@ def interval(values: Sequence[float], digits: int) -> str:
     return f"{np.mean(values):.{digits}f} ± {half:.{digits}f}"
 
 
+def by_seed(records: Sequence[Record], name: str, score: str) -> dict[int, float]:
+    """A score of a protocol, by seed: the mean of its devices, or that of its server's model."""
+    return {one["seed"]: one["scores"][score] for one in records if one["protocol"] == name}
+
+
+def beside(records: Sequence[Record], name: str, score: str = "mean", other: str = ALONE) -> str:
+    """The difference in RMSE from another protocol with the same seeds, and what it says."""
+    found = difference(by_seed(records, name, score), by_seed(records, other, score))
+    if found is None or name == other:
+        return "-"
+    return f"{found.mean:+.3f} ± {found.half:.3f}: {found.word('worse', 'better')}"
+
+
+def verdicts(records: Sequence[Record]) -> dict[str, str]:
+    """What the records say of the paper's argument."""
+    bits = {
+        name: np.mean([one["bits"]["up"] for one in records if one["protocol"] == name])
+        for name in ("fl", "fd")
+    }
+    servers = "; ".join(
+        f"{name} {beside(records, name, 'global', 'fl')}" for name in ("fld", "mixfld", "mix2fld")
+    )
+    gains: dict[str, list[str]] = {"better": [], "no difference": [], "worse": []}
+    for name in PROTOCOLS:
+        if name != ALONE and (said := beside(records, name)) != "-":
+            gains[said.rpartition(": ")[2]].append(name)
+    return {
+        "smaller": f"{bits['fl'] / bits['fd']:,.0f} times fewer bits up for fd than for fl",
+        "server": f"RMSE of the server's model beside that of fl: {servers}",
+        "unmixed": f"mix2fld beside mixfld: {beside(records, 'mix2fld', 'global', 'mixfld')}",
+        "teacher": f"fd beside isolated: {beside(records, 'fd')}",
+        "gains": "; ".join(f"{word}: {', '.join(own) or 'none'}" for word, own in gains.items()),
+    }
+
+
 def page(records: Sequence[dict[str, Any]]) -> str:
     """The whole page."""
     rows = []
@@ -113,6 +150,7 @@ def page(records: Sequence[dict[str, Any]]) -> str:
             [
                 name,
                 interval([one["mean"] for one in scores], 3),
+                beside(records, name),
                 interval(server, 3) if server else "-",
                 interval(explained, 3),
                 f"{np.mean([one['bits']['up'] for one in own]) / BUILDINGS / 1e3:.1f}",
@@ -127,10 +165,11 @@ def page(records: Sequence[dict[str, Any]]) -> str:
         simple=", ".join(f"{name} {value:.3f}" for name, value in simple.items()),
         seeds=len({one["seed"] for one in records}),
         made_with=said_of(*records),
+        verdicts=verdicts(records),
     )
 
 
-def main(seeds: int = 3, records: Path = RECORDS, out: Path = PAGE) -> None:
+def main(seeds: int = 5, records: Path = RECORDS, out: Path = PAGE) -> None:
     """Run what is missing, and write the page."""
     write_atomic(out, page(measure(seeds, records)).encode())
 

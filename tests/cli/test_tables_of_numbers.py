@@ -164,7 +164,7 @@ def test_a_window_without_a_horizon_is_refused(table: Path, tmp_path: Path, caps
 
 def test_devices_keep_the_closed_form_of_numbers(table: Path, tmp_path: Path) -> None:
     out = tmp_path / "runs"
-    main(["run", *flags(table, "--protocols", "statistics", "--rounds", "2", "--link", "ideal"),
+    main(["run", *flags(table, "--protocols", "statistics", "--rounds", "4", "--link", "ideal"),
           "--out", str(out)])  # fmt: skip
     run = read_run(out / "statistics-s0")
     scores = (run.summary or {})["scores"]

@@ -116,9 +116,7 @@ def prepare_uploads(
     """The same of each of several devices, all in the same round."""
     if not trained or not wire.uploads_in(trained[0].turn.round_number):
         nothing = Encoded(b"", 0)
-        return [
-            (_message(own, nothing), _with_weights(own.state, own.local.weights)) for own in trained
-        ]
+        return [(_message(own, nothing), _after_phase(wire, own)) for own in trained]
     devices = [_device(wire, own) for own in trained]
     local = [own.local._replace(weights=wire.shared(own.local.weights)) for own in trained]
     bodies = wire.encode_bodies(devices, local)
@@ -142,7 +140,7 @@ def _message(trained: TrainedDevice, body: Encoded, once: Encoded | None = None)
 def _prepared(
     wire: Wire, trained: TrainedDevice, device: Device, local: Local, body: Encoded, lost_seeds: str
 ) -> tuple[Message, State]:
-    after, once = _with_weights(trained.state, trained.local.weights), None
+    after, once = _after_phase(wire, trained), None
 
     def read() -> Any:
         return wire.decode_body(body.data, trained.turn)
@@ -157,6 +155,13 @@ def _prepared(
     if pending:
         after[PENDING] = pending
     return _message(trained, body, once), after
+
+
+def _after_phase(wire: Wire, trained: TrainedDevice) -> State:
+    """The device with what it trained, or as it was if it keeps to what it received."""
+    if wire.training.device_model == "received":
+        return dict(trained.state)
+    return _with_weights(trained.state, trained.local.weights)
 
 
 def _with_weights(state: State, weights: Tensors) -> State:

@@ -10,6 +10,7 @@ from scipy.stats import t
 from mix2fld_lab.made_with import said_of
 from mix2fld_lab.markdown import markdown_table
 from mix2fld_lab.pages import render
+from mix2fld_lab.paired import difference
 from mix2fld_lab.rl.agents import BINS, HIDDEN, PROXIES
 from mix2fld_lab.rl.exchange import EXCHANGES, FEW_STEPS, INDEX_BITS, MANY_STEPS
 from mix2fld_lab.rl.experiment import (
@@ -40,14 +41,13 @@ def interval(values: Sequence[float], digits: int = 0) -> str:
 
 def gain(records: Sequence[Record], alone: Sequence[Record]) -> str:
     """The difference in return from agents alone with the same seeds, and whether it is one."""
-    known = {one["seed"]: float(np.mean(one["last"])) for one in alone}
-    apart = [float(np.mean(r["last"])) - known[r["seed"]] for r in records if r["seed"] in known]
-    if len(apart) < 2 or not any(apart):
+    own, others = (
+        {one["seed"]: float(np.mean(one["last"])) for one in some} for some in (records, alone)
+    )
+    found = difference(own, others)
+    if found is None or own == others:
         return "-"
-    half = t.ppf(0.975, len(apart) - 1) * np.std(apart, ddof=1) / np.sqrt(len(apart))
-    mean = float(np.mean(apart))
-    word = "no difference" if abs(mean) <= half else "more" if mean > 0 else "less"
-    return f"{mean:+.0f} ± {half:.0f}: {word}"
+    return f"{found.mean:+.0f} ± {found.half:.0f}: {found.word('more', 'less')}"
 
 
 def row_of(name: str, records: Sequence[Record], alone: Sequence[Record] = ()) -> list[str]:
