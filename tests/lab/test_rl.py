@@ -11,18 +11,11 @@ from mix2fld.codecs import Encoded
 from mix2fld_lab.rl import experiment
 from mix2fld_lab.rl.agents import NUMBERS, PROXIES, REACH, make_agents, proxy_of, proxy_states
 from mix2fld_lab.rl.cartpole import State, has_fallen, step
-from mix2fld_lab.rl.exchange import (
-    EXCHANGES,
-    INDEX_BITS,
-    Mix2FRD,
-    decode_proxies,
-    encode_proxies,
-    mean_memory,
-    rows_of,
-    with_rows,
-)
+from mix2fld_lab.rl.exchange import rows_of, with_rows
 from mix2fld_lab.rl.experiment import AGENTS, SETTINGS, episodes_until_solved, run_experiment
 from mix2fld_lab.rl.page import interval, page
+from mix2fld_lab.rl.proxies import INDEX_BITS, Mix2FRD, decode_proxies, encode_proxies, mean_memory
+from mix2fld_lab.rl.table import EXCHANGES
 
 
 @pytest.mark.parametrize("length", [0.5, 0.25, 0.75])

@@ -10,9 +10,9 @@ import tyro
 from mix2fld.base.errors import InputError
 from mix2fld.base.files import write_atomic
 from mix2fld_lab.records import append_record, read_records
-from mix2fld_lab.rl.exchange import EXCHANGES
 from mix2fld_lab.rl.experiment import SETTINGS, run_experiment
 from mix2fld_lab.rl.page import page
+from mix2fld_lab.rl.table import EXCHANGES
 
 RECORDS, PAGE = Path("results/rl/records.jsonl"), Path("results/RL.md")
 

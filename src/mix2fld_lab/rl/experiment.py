@@ -13,7 +13,8 @@ from mix2fld.engine.energy import Busy, Power
 from mix2fld.links import make_link
 from mix2fld_lab.rl.agents import local_phase, make_agents
 from mix2fld_lab.rl.cartpole import HALF_LENGTH
-from mix2fld_lab.rl.exchange import EXCHANGES, Round, rows_of
+from mix2fld_lab.rl.exchange import Round, rows_of
+from mix2fld_lab.rl.table import EXCHANGES
 
 EPISODES, EPISODES_A_ROUND, AGENTS = 500, 25, 10
 SOLVED, SOLVED_OVER = 475.0, 20

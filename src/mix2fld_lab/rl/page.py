@@ -12,7 +12,6 @@ from mix2fld_lab.markdown import markdown_table
 from mix2fld_lab.pages import render
 from mix2fld_lab.paired import difference
 from mix2fld_lab.rl.agents import BINS, HIDDEN, PROXIES
-from mix2fld_lab.rl.exchange import EXCHANGES, FEW_STEPS, INDEX_BITS, MANY_STEPS
 from mix2fld_lab.rl.experiment import (
     AGENTS,
     EPISODES,
@@ -21,6 +20,8 @@ from mix2fld_lab.rl.experiment import (
     SOLVED,
     SOLVED_OVER,
 )
+from mix2fld_lab.rl.proxies import FEW_STEPS, INDEX_BITS, MANY_STEPS
+from mix2fld_lab.rl.table import EXCHANGES
 
 Record = dict[str, Any]
 TEMPLATE = Path(__file__).parent.parent / "templates" / "rl.md.j2"
