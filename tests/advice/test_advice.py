@@ -21,7 +21,8 @@ from mix2fld.advice.ranking import Case, Option, best_by_protocol, nearest, rank
 from mix2fld.cli import main
 from mix2fld.config.settings import Config
 from mix2fld.links import make_link
-from mix2fld.tasks.learning import Sizes, dimensions
+from mix2fld.tasks.classification import Classification
+from mix2fld.tasks.of_settings import sizes_for
 from mix2fld.types import SampleFormat
 from mix2fld_lab.regime_map import _stretches, draw_regime_map, winner
 from mix2fld_lab.reproduction.frontier.make_measured import dump_measured
@@ -49,8 +50,8 @@ def setting(key: str = "mnist-non-iid", **changes: Any) -> MeasuredSetting:
 
 def case(weights: int = 12_544, skew: float = 0.2, **fields: Any) -> Case:
     config = Config.of(**fields)
-    dims = dimensions(config.seeding, SampleFormat((28, 28, 1), "uint8"), 10, ((weights,),))
-    return Case(Sizes(config, dims), "labels", skew)
+    images = SampleFormat((28, 28, 1), "uint8")
+    return Case(sizes_for(Classification(10), config, images, ((weights,),)), "labels", skew)
 
 
 COUNTS = hnp.arrays(

@@ -18,18 +18,22 @@ from mix2fld.advice.verdict import _rounds_of, give_verdict
 from mix2fld.cli import main
 from mix2fld.config.settings import PRESETS, Config
 from mix2fld.data import load_dataset
-from mix2fld.tasks.learning import Sizes, dimensions
+from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.metric import ACCURACY, Metric
+from mix2fld.tasks.of_settings import sizes_for
 from mix2fld.types import SampleFormat
 from stored_runs import save_toy_dataset
+from toys import save_dataset, toy_numbers
 
 MEASURED = load_measured()["mnist-non-iid"]
 
 
 def case(deadline_s: float | None = None, **fields: Any) -> Case:
     config = Config.of(**fields)
-    dims = dimensions(config.seeding, SampleFormat((28, 28, 1), "uint8"), 10, ((12_544,),))
-    return Case(Sizes(config, dims), "labels", 0.2, deadline_s)
+    images = SampleFormat((28, 28, 1), "uint8")
+    return Case(
+        sizes_for(Classification(10), config, images, ((12_544,),)), "labels", 0.2, deadline_s
+    )
 
 
 def options_of(asked: Case, *names: str) -> list[Option]:
@@ -199,7 +203,7 @@ def test_a_verdict_names_what_would_change_it() -> None:
     assert "if 5.0 points are not worth " in verdict.lines[2]
     assert "if the link carried it (upload of " in verdict.lines[2]
     assert "15.0 ± 0.0 points better than training alone" in verdict.lines[0]
-    assert "MixFLD is clearly the most accurate (paired t-test" in verdict.lines[1]
+    assert "MixFLD clearly has the best accuracy (paired t-test" in verdict.lines[1]
 
 
 def test_what_costs_nothing_in_accuracy_changes_no_verdict() -> None:
@@ -262,3 +266,28 @@ def test_measured_points_may_lack_accuracies() -> None:
     (option,) = rank(IDEAL, MEASURED, [point])
     assert option.over_alone is None
     assert option.over_fl is None
+
+
+@pytest.mark.parametrize("more", [[], ["--pilot", "--seed", "0", "1"]])
+def test_numbers_are_ranked_by_costs_and_compared_by_their_metric(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str]
+) -> None:
+    data = save_dataset(tmp_path / "numbers.npz", toy_numbers())
+    small = "--partition iid --devices 3 --samples-per-device 40 --model linear --rounds 1"
+    short = "--local-steps 40 --server-steps 20 --protocols isolated fl murmur cfd"
+    main(["advise", "--dataset", str(data), *small.split(), *short.split(), *more])
+    told = " ".join(capsys.readouterr().out.split())
+    assert "nothing was measured for regression" in told
+    assert "not possible with these samples and this model: CFD" in told
+    assert "accura" not in told
+    assert "points" not in told
+    assert told.index("Murmur") < told.index("FL ") < told.index("isolated")
+    assert ("verdict: " in told and "RMSE" in told) or not more
+
+
+def test_no_map_of_gains_is_drawn_where_nothing_was_measured(tmp_path: Path) -> None:
+    data = save_dataset(tmp_path / "numbers.npz", toy_numbers())
+    flags = ["--dataset", str(data), "--partition", "iid", "--devices", "3", "--model", "linear"]
+    with pytest.raises(SystemExit):
+        main(["advise", *flags, "--samples-per-device", "40", "--out", str(tmp_path / "map.png")])
+    assert not (tmp_path / "map.png").exists()

@@ -12,7 +12,8 @@ from mix2fld.advice.ranking import Case, best_by_protocol, rank
 from mix2fld.advice.stated import as_stated
 from mix2fld.cli import main
 from mix2fld.config.settings import Config
-from mix2fld.tasks.learning import Sizes, dimensions
+from mix2fld.tasks.classification import Classification
+from mix2fld.tasks.of_settings import sizes_for
 from mix2fld.types import SampleFormat
 from stored_runs import save_toy_dataset
 
@@ -71,8 +72,8 @@ def test_every_second_round_of_one_is_the_first() -> None:
 @pytest.mark.parametrize("key", [key for key, one in MEASURED.items() if one.ideal_link])
 def test_murmur_is_in_every_pilot(key: str) -> None:
     config = Config.of(link="ideal")
-    dims = dimensions(config.seeding, SampleFormat((28, 28, 1), "uint8"), 10, ((12_544,),))
-    case = Case(Sizes(config, dims), "labels", 0.2)
+    images = SampleFormat((28, 28, 1), "uint8")
+    case = Case(sizes_for(Classification(10), config, images, ((12_544,),)), "labels", 0.2)
     everybody = rank(case, as_stated(MEASURED[key], config, ()))
     found = [
         one.point.protocol for one in candidates(best_by_protocol(everybody), everybody, False)

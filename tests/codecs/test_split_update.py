@@ -284,6 +284,7 @@ def test_groups_have_steps_of_their_own() -> None:
 
     update = Update(tuple(arrays), 1.0, (Group((1,), 1.0), Group((0,), 10.0)))
     learning: Any = ATask()
+    learning.learning = learning
     inbox = {0: Upload(update, 10), 1: Upload(update, 10)}
     found, _ = replace(PROTOCOLS["murmur"], sizes=learning).step(ServerState(), inbox, 1)
     np.testing.assert_allclose(found.weights[0], [5.0, 1.0], rtol=1e-6)

@@ -13,7 +13,8 @@ from mix2fld.data import device_parts
 from mix2fld.data.samples import Coding, clip_to_real, mix, standardise, to_stored_units
 from mix2fld.protocols.inverse_mixup import Groups, Pool, inverse_ratios, unmix
 from mix2fld.protocols.seed_samples import mixed_samples
-from mix2fld.tasks.learning import Sizes, dimensions
+from mix2fld.tasks.classification import Classification
+from mix2fld.tasks.of_settings import sizes_for
 from mix2fld.types import SampleFormat
 from mix2fld_lab.attacks import measure
 from toys import toy_dataset
@@ -51,7 +52,7 @@ def test_privacy_is_measured_on_what_devices_upload(monkeypatch: pytest.MonkeyPa
     parts = device_parts(data, config)
     for bits, pool in zip((32, 8), pools, strict=True):
         with_bits = config.replace(seed_bits=bits)
-        sizes = Sizes(with_bits, dimensions(with_bits.seeding, data.samples, data.num_labels))
+        sizes = sizes_for(Classification(data.num_labels), with_bits, data.samples)
         uploaded = [
             mixed_samples(
                 measure.stream(3, "seeds", device),

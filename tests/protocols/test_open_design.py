@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from examples.adding_channel import AddingChannel
 from examples.own_channel_with_memory import GilbertElliott
 from examples.own_uplink import LargeEntries, Largest
+from examples.scaffold import Scaffold
 from hypothesis import given
 from hypothesis import strategies as st
 from reliability.faults import Quiet
@@ -136,3 +138,35 @@ def test_steps_of_a_custom_server_are_planned_as_they_are_charged(
     assert Job(tmp_path, config, "").round_cost == config.data.devices * local + 50
     with pytest.raises(InputError, match=r"server_steps = 0: the server took 50 SGD steps"):
         run(config.replace(protocol="trains:said=0"), dataset=toy_dataset())
+
+
+@pytest.mark.parametrize(
+    ("link", "fields", "words"),
+    [
+        (
+            AddingChannel(20),
+            {},
+            "SCAFFOLD: the link adds uploads, and a sum of these has no meaning",
+        ),
+        (None, {"attack": "sign-flip", "attackers": 1}, "replaces uploads.*SCAFFOLD has none"),
+    ],
+)
+def test_another_upload_is_no_longer_weights_of_which_a_sum_has_a_meaning(
+    monkeypatch: pytest.MonkeyPatch, link: Any, fields: dict[str, Any], words: str
+) -> None:
+    monkeypatch.setitem(PROTOCOLS, "scaffold", Scaffold())
+    with pytest.raises(InputError, match=words):
+        run(toy_config(protocol="scaffold", **fields), dataset=toy_dataset(), link=link)
+
+
+def test_a_class_says_itself_what_another_upload_is() -> None:
+    class Halved(FL):
+        sums = True
+        upload_kind = "weights"
+
+        def upload(self, device: Any, local: Any) -> Any:
+            return tuple(part / 2 for part in local.weights)
+
+    assert (Halved.sums, Halved.upload_kind) == (True, "weights")
+    assert (Scaffold.sums, Scaffold.upload_kind) == (False, None)
+    assert (TrainsAtTheServer.sums, TrainsAtTheServer.upload_kind) == (True, "weights")

@@ -14,6 +14,7 @@ from mix2fld.protocols.parts import NOISE_KEY, with_secret_noise
 from mix2fld.protocols.private import train_on_generated
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.simulation import run
+from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.edges import edge_network, has_edges
 from mix2fld.tasks.learning import Sizes
 from mix2fld.tasks.private_statistics import (
@@ -144,7 +145,7 @@ def test_sums_of_many_samples_fit_whole_numbers() -> None:
 def test_seeds_of_samples_that_are_no_images_or_series_are_refused() -> None:
     flat = Dimensions(((3,), (3, 4)), 3, SampleFormat((4,)), 5, 3, (4,))
     with pytest.raises(InputError, match=r"samples are \[4\]: seeds are generated for images"):
-        sample_feature_count(Sizes(toy_config(), flat), 2)
+        sample_feature_count(Sizes(toy_config(), flat, Classification(3)), 2)
 
 
 @pytest.mark.parametrize("name", ["dp-seeds", "dp-seeds-sum"])

@@ -161,6 +161,7 @@ class ALearning:
     def __init__(self, **fields: Any) -> None:
         self.config = toy_config(**fields)
         self.common_weights = (np.array([1.0, 1.0], np.float32),)
+        self.learning = self
 
 
 def step(inbox: dict[int, Upload], state: ServerState | None = None, **fields: Any) -> Any:
@@ -389,8 +390,8 @@ def test_one_huge_norm_does_not_lengthen_the_step_of_a_robust_aggregation() -> N
         config: Any = None
         common_weights = (np.zeros(4, np.float32),)
 
-    ALearning.config = config
     learning: Any = ALearning()
+    learning.config, learning.learning = config, learning
     moved = np.full(4, 5.0, np.float32)  # of length 10
     norms = (1.0, 1.0, 1.0, 1e6)
     inbox = {

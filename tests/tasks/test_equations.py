@@ -31,9 +31,9 @@ from mix2fld.protocols.inverse_mixup import (
 from mix2fld.protocols.seed_samples import mixed_samples, soft_labels
 from mix2fld.runs.simulation import make_simulation, run
 from mix2fld.tasks.classification import Classification
-from mix2fld.tasks.learning import Sizes, dimensions
 from mix2fld.tasks.losses import Loss, distillation_loss, label_loss
 from mix2fld.tasks.make_learning import make_learning
+from mix2fld.tasks.of_settings import sizes_for
 from mix2fld.tasks.sgd import Learner, Run, begin_steps, sgd_steps
 from mix2fld.tasks.stepper import local_results
 from mix2fld.types import Delivery, Model, SampleFormat, Samples, SeedSet, ServerState, Upload
@@ -216,7 +216,7 @@ def test_eq_6_of_two_samples_is_rounded_to_what_is_sent(
 ) -> None:
     images = np.array([[[100, 1, 7]], [[200, 9, 9]]], np.uint8)[..., None]
     config = Config.of(seed_samples=20, mixing_ratio=0.1, seed_bits=bits)
-    sizes = Sizes(config, dimensions(config.seeding, SampleFormat((1, 3, 1)), 2))
+    sizes = sizes_for(Classification(2), config, SampleFormat((1, 3, 1)))
     seeds = mixed_samples(np.random.default_rng(0), images, np.array([0, 1], np.int32), sizes)
     assert {tuple(labels) for labels in seeds.labels.tolist()} == both_ways.keys()
     unit = 1 if bits == 8 else 255

@@ -1,6 +1,7 @@
 """Tasks: any loss and metric through FL, updates and records, against an oracle in plain NumPy."""
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -375,6 +376,20 @@ def test_checkpoints_of_format_3_are_resumed(
     found = checkpoint.load_checkpoint(path, simulation.start()).state(simulation.start())
     np.testing.assert_array_equal(found.roster.scores, state.roster.scores)
     assert checkpoint.read_checkpoint(path)[0]["round"] == 1
+
+
+def test_a_folder_of_runs_may_be_text(tmp_path: Path) -> None:
+    mix2fld.run(config_of(), str(tmp_path / "runs"), dataset=numbers(), model=linear(), task=LINE)
+    assert (tmp_path / "runs" / "fl-s0" / "summary.json").exists()
+
+
+def test_a_model_with_other_outputs_is_refused_in_words_of_the_task() -> None:
+    model = replace(
+        linear(), name="three", apply=lambda w, x: jnp.zeros((len(x), 3)) + w["bias"][0]
+    )
+    for task, words in ((LINE, "the task line needs 2"), (None, "each target is 2 numbers")):
+        with pytest.raises(InputError, match=f"model three returns 3 outputs, {words}"):
+            mix2fld.run(config_of(), dataset=numbers(), model=model, task=task)
 
 
 def test_a_run_of_a_program_is_not_resumed_with_what_its_config_names(tmp_path: Path) -> None:

@@ -58,6 +58,11 @@ class MeasuredSetting:
         return next((point for point in self.points if point.contender == contender), None)
 
     @property
+    def has_gains(self) -> bool:
+        """Whether anything was measured; not so where the task is one that no experiment had."""
+        return any(point.devices for point in self.points)
+
+    @property
     def seeds(self) -> int:
         """Over how many seeds it was measured."""
         return min(len(point.devices) for point in self.points if point.devices)

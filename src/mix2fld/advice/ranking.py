@@ -13,15 +13,17 @@ from mix2fld.base.errors import Mix2fldError
 from mix2fld.base.spread import Spread, spread
 from mix2fld.config.settings import Config
 from mix2fld.data.partition import OF_SOURCES
+from mix2fld.engine.checks import check_learns
 from mix2fld.engine.energy import Power
 from mix2fld.engine.plan import PlannedTransfer, plan_transfers
 from mix2fld.engine.policies import make_policy
 from mix2fld.links import Link, make_link
 from mix2fld.protocols.base import parameters_of
-from mix2fld.protocols.table import as_spelled, get_protocol, split_name
+from mix2fld.protocols.table import PROTOCOLS, as_spelled, get_protocol, split_name
 from mix2fld.report.units import in_bits, in_time, percent
 from mix2fld.tasks.edges import has_edges
-from mix2fld.tasks.learning import Sizes, dimensions
+from mix2fld.tasks.learning import Sizes
+from mix2fld.tasks.of_settings import sizes_for
 
 FAR_SKEW = 0.15
 """A difference in label skew beyond which nothing close was measured."""
@@ -96,8 +98,11 @@ class Case:
 def nearest(case: Case, measured: Mapping[str, MeasuredSetting]) -> list[MeasuredSetting]:
     """All settings that were measured over an ideal link, the nearest first.
 
-    What a link loses is worked out for the user's own. With features, those with features.
+    What a link loses is worked out for the user's own. With features, those with features. All had
+    labels: for numbers there is one setting, in which nothing was measured.
     """
+    if not case.sizes.task.by_label:
+        return [_unmeasured(case)]
     frozen = case.config.data.features != NO_FEATURES
     ideal = [
         setting
@@ -105,6 +110,21 @@ def nearest(case: Case, measured: Mapping[str, MeasuredSetting]) -> list[Measure
         if setting.ideal_link and (setting.features != NO_FEATURES) == frozen
     ]
     return sorted(ideal, key=case.distance)
+
+
+def _unmeasured(case: Case) -> MeasuredSetting:
+    """The user's own setting: every protocol as it is by default, and nothing known of any."""
+    data = case.config.data
+    points = [_unknown(name) for name in PROTOCOLS]
+    return MeasuredSetting(
+        "", case.sizes.task.name, data.dataset, True, case.kind, case.skew, data.devices,
+        case.config.participants_per_round, data.samples_per_device, case.sizes.dims.num_weights,
+        case.config.rounds, tuple(points),
+    )  # fmt: skip
+
+
+def _unknown(spelled: str) -> MeasuredPoint:
+    return MeasuredPoint(spelled, get_protocol(spelled).title, spelled, {}, math.nan, [], None)
 
 
 def cheapest_like_fl(setting: MeasuredSetting) -> MeasuredPoint | None:
@@ -185,7 +205,8 @@ def rank(
     """Contenders, by default all of a setting: who suits first, the most accurate first.
 
     Of those within a point of accuracy, in steps below the best, the one that takes the least of
-    what is scarce, by default of what the link makes scarce. Who was not measured comes last.
+    what is scarce, by default of what the link makes scarce. Who was not measured comes last, and
+    of those who uploads nothing.
     """
     make_policy(case.config)
     link = make_link(case.config, case.config.data.devices)
@@ -198,10 +219,12 @@ def rank(
     gains = [one.over_alone.mean for one in options if one.suits and one.over_alone]
     best = max(gains, default=0.0)
 
-    def place(one: Option) -> tuple[bool, bool, int, float, float]:
-        gain = -math.inf if one.over_alone is None else one.over_alone.mean
-        step = 0 if one.over_alone is None else math.floor(max(0.0, best - gain) / STEP)
-        return not one.suits, one.over_alone is None, step, cost(one, scarce), -gain
+    def place(one: Option) -> tuple[float, ...]:
+        price = cost(one, scarce)
+        if one.over_alone is None:
+            return not one.suits, True, one.point.protocol in ALONE, price, one.bits_per_round
+        gain = one.over_alone.mean
+        return not one.suits, False, math.floor(max(0.0, best - gain) / STEP), price, -gain
 
     return sorted(options, key=place)
 
@@ -216,8 +239,7 @@ def points_named(
     points: list[MeasuredPoint] = []
     for name in spelled:
         found = [point for point in setting.points if _is_spelled(case.config, point, name)]
-        title = get_protocol(name).title
-        points += found or [MeasuredPoint(name, title, name, {}, math.nan, [], None)]
+        points += found or [_unknown(name)]
     return points
 
 
@@ -239,11 +261,11 @@ def _option(
     if config.learning.initial_weights == "edges" and not has_edges(dims):
         return None
     try:
-        more = (dims.outputs, dims.target_numbers)
-        own = dimensions(config.seeding, dims.samples, dims.num_labels, dims.weight_shapes, *more)
+        check_learns(point.protocol, get_protocol(point.protocol), case.sizes.task)
         waits = _needs_waiting(config)
         planned = config.replace(wait="all") if waits else config
-        plans = plan_transfers([point.protocol], Sizes(planned, own), link)
+        sizes = sizes_for(case.sizes.task, planned, dims.samples, dims.weight_shapes)
+        plans = plan_transfers([point.protocol], sizes, link)
     except Mix2fldError:
         return None  # for example, small seeds of samples that cannot be pooled
     share = {plan: plan.times_in_a_run(config) / config.rounds for plan in plans}
@@ -251,7 +273,7 @@ def _option(
     chance = min((plan.chance for plan in plans), default=1.0)
     seconds = sum(part * plan.round_seconds for plan, part in share.items())
     joules = sum(part * plan.joules for plan, part in share.items())
-    power, fl = Power.from_config(config), setting.point(IDEAL_FL)
+    power = Power.from_config(config)
     downloads = [plan for plan in plans if plan.budget.direction == "downlink"]
     computing = _computing_seconds(config)
     return Option(
@@ -264,8 +286,7 @@ def _option(
         computing,
         power.computing * computing,
         power.rounds_of_battery(joules + power.computing * computing),
-        _points_above(point, setting.alone),
-        None if fl is None else _points_above(point, fl),
+        *_gains(point, setting),
         (
             *_nobody_else(config),
             *_too_few_samples(config),
@@ -321,9 +342,16 @@ def _reasons(case: Case, plans: Sequence[PlannedTransfer], seconds: float) -> li
     return found
 
 
-def _points_above(point: MeasuredPoint, other: MeasuredPoint) -> Spread | None:
+def _gains(point: MeasuredPoint, setting: MeasuredSetting) -> tuple[Spread | None, Spread | None]:
+    """Over training alone, and over FL on an ideal link, as far as they were measured."""
     if not point.devices:
-        return None
+        return None, None
+    fl = setting.point(IDEAL_FL)
+    over_fl = None if fl is None else _points_above(point, fl)
+    return _points_above(point, setting.alone), over_fl
+
+
+def _points_above(point: MeasuredPoint, other: MeasuredPoint) -> Spread:
     ours, theirs = np.array(point.devices), np.array(other.devices)
     count = min(len(ours), len(theirs))
     return spread(100 * (ours[:count] - theirs[:count]))

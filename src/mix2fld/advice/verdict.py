@@ -117,7 +117,7 @@ def _order(pilot: Pilot, unclear: Sequence[str]) -> str:
     if len(pilot.trials) < 2:
         return f"nothing to compare {first} with"
     if not unclear:
-        return f"{first} is clearly the most accurate ({test})"
+        return f"{first} clearly has the best {pilot.metric.name} ({test})"
     return f"not clear between {in_a_row([first, *unclear])} ({test})"
 
 

@@ -63,6 +63,7 @@ class AdviseCommand(Configured):
         from mix2fld.advice.ranking import best_by_protocol, nearest, points_named, rank
         from mix2fld.advice.stated import as_stated
         from mix2fld.advice.verdict import give_verdict
+        from mix2fld.base.errors import InputError
         from mix2fld.cli.advise_view import left_out, options_table, remarks
         from mix2fld.cli.console import PipedConsole
 
@@ -73,6 +74,13 @@ class AdviseCommand(Configured):
             draw_regime_map = lab("regime_map").draw_regime_map
         measured = load_measured()
         case = self._case()
+        if self.out is not None and not case.sizes.task.by_label:
+            raise InputError(
+                field="out",
+                value=self.out,
+                hint=f"the regime map shows gains in accuracy; nothing was measured for "
+                f"{case.sizes.task.name}; leave it out",
+            )
         near, *others = nearest(case, measured)
         near = as_stated(near, case.config, self.stated)
         everybody = rank(case, near)
@@ -253,7 +261,9 @@ def _as_dict(
             "weights": case.sizes.dims.num_weights,
             "devices": case.config.data.devices,
         },
-        "nearest": {"setting": near.key, "title": near.title, "outside": case.outside(near)},
+        "nearest": {"setting": near.key, "title": near.title, "outside": case.outside(near)}
+        if near.has_gains
+        else None,
         "scarce": scarce._asdict(),
         "options": [option.as_dict() for option in options],
     }

@@ -25,13 +25,17 @@ def options_table(options: "Sequence[Option]", scarce: "Scarce") -> "Table":
     from mix2fld.report.tables import PLAIN
     from mix2fld.report.units import in_joules, in_time, percent
 
-    table = Table(
-        title="Protocols for this link, the most promising first",
-        caption=f"within a point of accuracy, the least {WORDS[scarce.resource]} first; per round "
-        "and device; alone: nothing uploaded; ideal FL: every upload delivered; gains in points "
-        "of accuracy ± 95 % interval, as measured",
-        **PLAIN,
-    )
+    measured = any(option.over_alone for option in options)
+    least = f"the least {WORDS[scarce.resource]} first"
+    caption = f"{least}; per round and device; nothing was measured of them"
+    if measured:
+        caption = (
+            f"within a point of accuracy, {least}; per round and device; alone: nothing uploaded; "
+            "ideal FL: every upload delivered; gains in points of accuracy ± 95 % interval, as "
+            "measured"
+        )
+    title = "Protocols for this link, the most promising first"
+    table = Table(title=title, caption=caption, **PLAIN)
     table.add_column("protocol", no_wrap=True)
     for heading in (
         "kbit\nup",
@@ -40,11 +44,11 @@ def options_table(options: "Sequence[Option]", scarce: "Scarce") -> "Table":
         "on\nair",
         "radio",
         "rounds/\nbattery",
-        "over\nalone",
-        "over\nideal FL",
+        *(("over\nalone", "over\nideal FL") if measured else ()),
     ):
         table.add_column(heading, justify="right")
     for option in options:
+        gains = (option.over_alone, option.over_fl) if measured else ()
         table.add_row(
             title_of(option.point.protocol),
             _kilobits(option.bits_per_round),
@@ -53,8 +57,7 @@ def options_table(options: "Sequence[Option]", scarce: "Scarce") -> "Table":
             in_time(option.seconds),
             in_joules(option.joules),
             "-" if option.battery_rounds is None else f"{option.battery_rounds:,.0f}",
-            "-" if option.over_alone is None else _gain(option.over_alone),
-            "-" if option.over_fl is None else _gain(option.over_fl),
+            *("-" if gain is None else _gain(gain) for gain in gains),
             style="" if option.suits else "red",
         )
     return table
@@ -87,6 +90,14 @@ def remarks(
     measured: "Mapping[str, MeasuredSetting]",
 ) -> list[str]:
     """Which measured setting the gains come from, and what does not suit."""
+    if not near.has_gains:
+        task = case.sizes.task
+        return [
+            f"your case: {task.name}, {case.sizes.dims.num_weights:,} weights",
+            f"nothing was measured for {task.name}: ranked by costs on this link alone; --pilot "
+            f"compares {task.metric.name} on your data",
+            *_exclusions(options),
+        ]
     skew = f"label skew {case.skew:.2f}" if case.kind == "labels" else "devices are sources"
     lines = [f"your case: {skew}, {case.sizes.dims.num_weights:,} weights"]
     lines.append(f"nearest measured setting: {_described(near)}")

@@ -28,20 +28,22 @@ def weight_names(model: Model) -> tuple[str, ...]:
 def check_model(
     model: Model,
     sample_shape: tuple[int, ...],
-    num_labels: int,
+    outputs: int,
     dtype: str = "float32",
     batch_size: int = 2,
+    wanted: str = "",
 ) -> None:
-    """Raise ``InputError`` unless the logits are [B, N_L] floats and every weight can be learned.
+    """Raise ``InputError`` unless outputs are [B, O] floats and every weight can be learned.
 
-    Weights are float32, and the gradient of each depends on something.
+    Weights are float32, and the gradient of each depends on something. ``wanted`` says in words of
+    the task why there must be so many outputs.
     ``dtype`` is that of stored samples, ``batch_size`` that of a training step: in training, some
     PyTorch modules take no batch of one.
     """
     if model.torch is not None:
         from mix2fld.models.torch_checks import Trial, check_torch
 
-        trial = Trial(sample_shape, num_labels, dtype, batch_size)
+        trial = Trial(sample_shape, outputs, dtype, batch_size, wanted)
         check_torch(model.name, model.torch, trial)
         return
     weights = _abstract_weights(model)
@@ -55,12 +57,12 @@ def check_model(
     for batch in (1, 2):
         kind = jnp.int32 if dtype == "int32" else jnp.float32
         inputs = jax.ShapeDtypeStruct((batch, *sample_shape), kind)
-        _check_logits(model, weights, inputs, num_labels)
+        _check_logits(model, weights, inputs, outputs, wanted)
     _check_gradients(model, weights, inputs)
 
 
 def _check_logits(
-    model: Model, weights: Weights, inputs: jax.ShapeDtypeStruct, num_labels: int
+    model: Model, weights: Weights, inputs: jax.ShapeDtypeStruct, outputs: int, wanted: str
 ) -> None:
     batch_shape = inputs.shape
     try:
@@ -73,19 +75,21 @@ def _check_logits(
     shape, kind = getattr(logits, "shape", None), getattr(logits, "dtype", None)
     if shape is None or kind is None or not jnp.issubdtype(kind, jnp.floating):
         raise InputError(f"model {model.name}: must return one array of float logits, not {logits}")
-    check_logit_shape(model.name, shape, batch_shape[0], num_labels)
+    check_output_shape(model.name, shape, (batch_shape[0], outputs), wanted)
 
 
-def check_logit_shape(title: str, shape: tuple[int, ...], batch: int, num_labels: int) -> None:
-    """Raise ``InputError`` unless the logits of a batch are [B, N_L]."""
-    if shape[:-1] == (batch,) and shape[-1] != num_labels:
-        raise InputError(
-            f"model {title} returns {shape[-1]} outputs, the dataset has {num_labels} labels"
-        )
-    if shape != (batch, num_labels):
+def check_output_shape(
+    title: str, shape: tuple[int, ...], due: tuple[int, int], wanted: str = ""
+) -> None:
+    """Raise ``InputError`` unless the outputs of a batch have the shape that is due, [B, O]."""
+    batch, outputs = due
+    if shape[:-1] == (batch,) and shape[-1] != outputs:
+        why = wanted or f"the dataset has {outputs} labels"
+        raise InputError(f"model {title} returns {shape[-1]} outputs, {why}")
+    if shape != due:
         raise InputError(
             f"model {title}: returns logits of shape {list(shape)} for {batch} samples, must be "
-            f"{[batch, num_labels]}"
+            f"{list(due)}"
         )
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from mix2fld.base.errors import InputError
 from mix2fld.data.samples import as_fed
 from mix2fld.models.adapters import NO_STATE
-from mix2fld.models.model_checks import check_logit_shape, first_line
+from mix2fld.models.model_checks import check_output_shape, first_line
 from mix2fld.models.torch_network import SAME_FOR_ALL, TorchNetwork, drawing_from
 from mix2fld.types import TorchModule
 
@@ -18,9 +18,10 @@ class Trial(NamedTuple):
     """What a module is tried with."""
 
     sample_shape: tuple[int, ...]
-    num_labels: int
+    outputs: int
     dtype: str
     batch_size: int
+    wanted: str = ""
 
     def noise(self, size: int) -> NDArray[Any]:
         """A batch as a model is fed it; of token ids only the first is known to be one."""
@@ -74,7 +75,7 @@ def _logits(title: str, network: TorchNetwork, trial: Trial, size: int) -> Any:
     if not isinstance(logits, torch.Tensor) or logits.dtype != torch.float32:
         kind = logits.dtype if isinstance(logits, torch.Tensor) else type(logits).__name__
         raise InputError(f"model {title}: must return one tensor of float32 logits, not {kind}")
-    check_logit_shape(title, tuple(logits.shape), size, trial.num_labels)
+    check_output_shape(title, tuple(logits.shape), (size, trial.outputs), trial.wanted)
     return logits
 
 

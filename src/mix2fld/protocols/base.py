@@ -8,7 +8,7 @@ parameter that is a setting too gets its value from the config when the protocol
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from mix2fld.protocols.parts import (
     Stepped,
     Turn,
 )
+from mix2fld.tasks.base import Task
 from mix2fld.tasks.learning import Learning, Sizes
 from mix2fld.tasks.losses import Loss, label_loss
 from mix2fld.tasks.stepper import Start
@@ -90,11 +91,16 @@ class Protocol(ABC):
     """Whether a device cannot upload without the seed samples of all devices."""
 
     def __init_subclass__(cls, **given: Any) -> None:
-        """A class with a step of its own says itself whether devices can take it, too.
+        """What a class changes, it describes anew: nothing is taken over that may not hold.
 
-        One with an upload of its own makes one after the other, unless it says how to make many.
+        With a step of its own, whether devices can take it, too; with another upload, what it is
+        (``upload_kind``), whether a sum of several has a meaning (``sums``), and how to make many
+        (one after the other, unless it says so).
         """
         super().__init_subclass__(**given)
+        if not vars(cls).keys().isdisjoint(("upload", "upload_codec")):
+            cls.upload_kind = vars(cls).get("upload_kind")
+            cls.sums = vars(cls).get("sums", False)
         if "step" in vars(cls) and "downlinks" not in vars(cls):
             others = (each for each in cls.downlinks if each not in ("weights", "relay"))
             cls.downlinks = ("weights", *others)
@@ -121,14 +127,29 @@ class Protocol(ABC):
         return self._bound_to.dims
 
     @property
+    def config(self) -> "Config":
+        """The settings of the run."""
+        return self._bound_to.config
+
+    @property
+    def task(self) -> Task:
+        """What is learned."""
+        return self._bound_to.task
+
+    @property
+    def last_layer(self) -> tuple[int, ...]:
+        """The arrays of the layer whose outputs are the logits, as far as they are known."""
+        return self._bound_to.last_layer
+
+    @property
     def learning(self) -> Learning:
-        """The run's model, and who trains it."""
-        return cast(Learning, self._bound_to)
+        """The run's model, and who trains it; a protocol of a plan has none."""
+        return self._bound_to.learning
 
     @property
     def devices(self) -> int:
         """How many devices there are, |D|."""
-        return self.learning.config.data.devices
+        return self.config.data.devices
 
     @property
     def _bound_to(self) -> Sizes:

@@ -57,13 +57,13 @@ class UploadsOutputs(Protocol):
         """A download with the bins of the target ahead of it, if there are such."""
         if self.sizes is None or not self.dims.target_numbers:
             return codec
-        return WithBins(self.learning.task.announces, codec)
+        return WithBins(self.task.announces, codec)
 
     def averaged(self, server: ServerState, inbox: Inbox) -> NDArray[np.float32]:
         """The mean of the delivered outputs, label by label; the last where none was delivered."""
         last = no_outputs(self) if server.outputs is None else server.outputs
         any_numbers = self.dims.target_numbers > 0
-        defence = self.learning.config.defence
+        defence = self.config.defence
         return combine_outputs(inbox, last, self.unseen_labels, defence, any_numbers)
 
     def as_row(self, value: Any, server: ServerState) -> NDArray[np.float64]:

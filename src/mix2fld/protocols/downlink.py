@@ -91,7 +91,7 @@ class GlobalVersions:
     @cached_property
     def _step_size(self) -> Size:
         """Of a step whose uploads all arrive."""
-        config, dims = self.inner.learning.config, self.inner.dims
+        config, dims = self.inner.config, self.inner.dims
         if self.coded:
             return self.download_codec.coded_step_size(dims)
         asked = config.participants_per_round
@@ -100,7 +100,7 @@ class GlobalVersions:
 
     def download_size(self, arrives: Arrives | None = None) -> Size:
         """Mean over rounds in which all uploads arrive; no more than all weights."""
-        chances = steps_missed(self.inner.learning.config, self.policy)
+        chances = steps_missed(self.inner.config, self.policy)
         step, whole = self._step_size, self.download_codec.size(self.inner.dims)
         sizes = np.minimum(HEAD_BITS + step.bits * np.arange(1, 1 + len(chances)), whole.bits)
         most = int(np.flatnonzero(chances)[-1])
@@ -111,7 +111,7 @@ class GlobalVersions:
 
     def start(self, weights: Tensors) -> State:
         """All devices have the initial weights in common, which is version 0, or none."""
-        alike = self.inner.learning.config.learning.initial_weights != "independent"
+        alike = self.inner.config.learning.initial_weights != "independent"
         known = {"version": np.array(0 if alike else NONE), "weights": weights}
         return {**self.inner.start(weights), KNOWN: known}
 
@@ -284,7 +284,7 @@ class GlobalVersions:
 
     def _versions(self, server: ServerState, which: str = "has") -> NDArray[np.int64]:
         found = self._memory(server).get(which)
-        alike = self.inner.learning.config.learning.initial_weights != "independent"
+        alike = self.inner.config.learning.initial_weights != "independent"
         begun = np.full(self.inner.devices, 0 if alike else NONE, np.int64)
         return begun if found is None else np.asarray(found)
 
@@ -296,12 +296,12 @@ class GlobalVersions:
 
     @cached_property
     def _codec(self) -> UpdateCodec:
-        weights, config = self.inner.dims.num_weights, self.inner.learning.config.updates
+        weights, config = self.inner.dims.num_weights, self.inner.config.updates
         bits = config.downlink_step_bits
         if bits == "auto":
             bits = bits_with_norm(1, weights)
         codec = RotatedUpdate(largest_per_group=True, min_mse=True, bits=bits)
-        arrays = self.inner.learning.last_layer if self.coded else ()
+        arrays = self.inner.last_layer if self.coded else ()
         return with_last_layer_apart(codec, "auto", self.inner.dims, arrays)
 
     def _encoded(self, moved: Tensors, round_number: int) -> Encoded:

@@ -87,7 +87,7 @@ class CFD(SeedParameters, DownloadsWeights):
         samples do not count.
         """
         server, did = take_in_seeds(self, server, inbox)
-        seeds, defence = server.seed_set, self.learning.config.defence
+        seeds, defence = server.seed_set, self.config.defence
         if seeds is None or not inbox:
             return server, did
         came_with = labels_of_seeds(server, seeds)

@@ -173,7 +173,7 @@ class Updates(DownloadsWeights):
         """
         if not inbox:
             return server, StepInfo()
-        config = self.learning.config
+        config = self.config
         uploads = as_tensors(inbox)
         still = zeros(uploads[min(uploads)].value)
         mean = combine_weights(uploads, still, config.defence)
@@ -312,6 +312,8 @@ class Noisy(Updates):
     rounds of the run use the budget, whether their uploads are delivered or not.
     """
 
+    upload_kind = "update"
+    sums = True
     training: Training = adjusted
     promise: Promise | None = of_updates
     epsilon: float = setting("privacy.epsilon", 8.0)
@@ -322,7 +324,7 @@ class Noisy(Updates):
     def deviation(self) -> float:
         """Of the noise that the budget asks for."""
         multiplier = noise_multiplier(self.epsilon, self.delta)
-        uploads = max(1, updates_of_a_device(self.learning.config))
+        uploads = max(1, updates_of_a_device(self.config))
         (each,) = shares(multiplier, 1 / uploads)
         return 2 * self.update_clip * each
 

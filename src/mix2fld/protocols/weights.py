@@ -76,7 +76,7 @@ class FL(DownloadsWeights):
         """The mean of the delivered weights, or what the defence makes of them."""
         if not inbox:
             return server, StepInfo()
-        config = self.learning.config
+        config = self.config
         begun = server.weights
         if begun is None and config.learning.initial_weights != "independent":
             begun = self.learning.common_weights

@@ -62,7 +62,7 @@ class Overrides(NamedTuple):
 
 def run(
     settings: Config | Grid,
-    out: Path | None = None,
+    out: str | Path | None = None,
     *,
     dataset: Dataset | None = None,
     model: Model | None = None,
@@ -98,7 +98,7 @@ def run(
     with ExitStack() as locks:
         folders: Sequence[RunFolder | None] = [None] * len(singles)
         if out is not None:
-            folders = _prepared(singles, out, overwrite, told, locks)
+            folders = _prepared(singles, Path(out), overwrite, told, locks)
         return Results(
             _simulate(single, folder, samples, own, told)
             for single, folder in zip(singles, folders, strict=True)
@@ -117,10 +117,12 @@ def resume_run(
         return _simulate(config, folder, samples, Overrides(), told)
 
 
-def prepare_runs(settings: Config | Grid, out: Path, *, overwrite: bool = False) -> list[Path]:
+def prepare_runs(
+    settings: Config | Grid, out: str | Path, *, overwrite: bool = False
+) -> list[Path]:
     """Make a folder for every run, all or none."""
     with ExitStack() as locks:
-        folders = _prepared(single_runs(settings), out, overwrite, Watcher(), locks)
+        folders = _prepared(single_runs(settings), Path(out), overwrite, Watcher(), locks)
         return [folder.path for folder in folders]
 
 

@@ -77,6 +77,11 @@ class Task(ABC):
         del sums, samples
         return ()
 
+    @property
+    def outputs_wanted(self) -> str:
+        """Why a model has as many outputs as it must have."""
+        return f"the task {self.name} needs {self.outputs}"
+
     def scores(self, sums: Sums, samples: int) -> Score:
         """All metrics, that which says what is best first."""
         return (self.measure(sums, samples), *self.measure_further(sums, samples))

@@ -37,6 +37,11 @@ class Classification(Task):
         for each in ("outputs", "groups"):
             object.__setattr__(self, each, self.num_labels)
 
+    @property
+    def outputs_wanted(self) -> str:
+        """A logit for each label."""
+        return f"the dataset has {self.num_labels} labels"
+
     def local_loss(self, asked: Loss) -> Loss:
         """That of the protocol: every stepper has a formula for it."""
         return asked

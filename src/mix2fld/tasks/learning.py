@@ -51,6 +51,12 @@ class Sizes:
 
     config: "Config"
     dims: Dimensions
+    task: Task
+
+    @property
+    def learning(self) -> "Learning":
+        """The same with whoever trains and tests, in a run; a plan has none."""
+        raise ValueError("these are sizes alone: nobody trains")
 
     @property
     def seed(self) -> int:
@@ -61,7 +67,8 @@ class Sizes:
         self, values: NDArray[Any]
     ) -> tuple[NDArray[np.int32], NDArray[np.float32] | None]:
         """Labels of samples [n]; where targets are numbers, their groups and these [n, T]."""
-        return values, None
+        targets = self.task.targets(values) if self.task.numbers else None
+        return self.task.labels(values), targets
 
     @property
     def sent(self) -> "Sizes":
@@ -88,7 +95,6 @@ class Learning(Sizes):
     """The same with a stepper, which trains and tests."""
 
     stepper: Stepper
-    task: Task
     weight_names: tuple[str, ...] = ()
     """What the model calls its weights; a small device does not know."""
     model_name: str = ""
@@ -99,6 +105,11 @@ class Learning(Sizes):
     """Places of the arrays that stay on their device."""
     whole: "Learning | None" = None
     """All of it, if this is the part that is sent."""
+
+    @property
+    def learning(self) -> "Learning":
+        """The run itself: here somebody trains."""
+        return self
 
     @cached_property
     def sent(self) -> "Learning":
@@ -130,13 +141,6 @@ class Learning(Sizes):
         return tuple(
             kept if place in self.personal else next(sent) for place, kept in enumerate(own)
         )
-
-    def labels_and_targets(
-        self, values: NDArray[Any]
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32] | None]:
-        """By the task."""
-        targets = self.task.targets(values) if self.task.numbers else None
-        return self.task.labels(values), targets
 
     @cached_property
     def last_layer(self) -> tuple[int, ...]:

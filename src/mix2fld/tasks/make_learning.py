@@ -33,12 +33,12 @@ def make_learning(
     dims = dimensions(config.seeding, samples, task.groups, shapes or (), width, task.numbers)
     if shapes is None:  # a model that is not ours, or for samples that ours do not take
         batch_size = min(config.learning.batch_size, 2)
-        _check_once(chosen, samples.shape, width, samples.dtype, batch_size)
+        _check_once(chosen, samples.shape, width, samples.dtype, batch_size, task.outputs_wanted)
         dims = replace(dims, weight_shapes=_shapes_once(chosen), last_layer=None)
     title = name if model is None and ":" in name else chosen.name
     stepper = choose_stepper(chosen, config.learning)
     kept = _kept_once(chosen, config.learning.personal)
-    return Learning(config, dims, stepper, task, _names_once(chosen), title, chosen, kept)
+    return Learning(config, dims, task, stepper, _names_once(chosen), title, chosen, kept)
 
 
 def choose_stepper(model: Model, config: LearningConfig) -> Stepper:

@@ -1,13 +1,11 @@
 """The task of settings, and the sizes of its payloads, without JAX."""
 
-from dataclasses import dataclass
-
 from mix2fld.config.settings import CommonSettings, Config
 from mix2fld.data import dataset_sizes, load_dataset
 from mix2fld.tasks.base import Task
 from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.known_shapes import Shapes
-from mix2fld.tasks.learning import Learning, Sizes, dimensions
+from mix2fld.tasks.learning import Sizes, dimensions
 from mix2fld.tasks.table import task_for
 from mix2fld.types import SampleFormat
 
@@ -20,18 +18,7 @@ def samples_and_task(settings: CommonSettings) -> tuple[SampleFormat, Task]:
     return samples, task_for(load_dataset(settings.data), None, settings)
 
 
-@dataclass(frozen=True)
-class SizesOfTask(Sizes):
-    """With the task, by which seed samples are drawn and bins are announced."""
-
-    task: Task
-
-    labels_and_targets = Learning.labels_and_targets
-
-
-def sizes_for(
-    task: Task, settings: Config, samples: SampleFormat, shapes: Shapes = ()
-) -> SizesOfTask:
+def sizes_for(task: Task, settings: Config, samples: SampleFormat, shapes: Shapes = ()) -> Sizes:
     """The sizes of payloads of a task, for a model with weights of these shapes."""
     own = (task.groups, shapes, task.outputs, task.numbers)
-    return SizesOfTask(settings, dimensions(settings.seeding, samples, *own), task)
+    return Sizes(settings, dimensions(settings.seeding, samples, *own), task)

@@ -59,6 +59,12 @@ class Regression(Task):
         for name, value in fields.items():
             object.__setattr__(self, name, value)
 
+    @property
+    def outputs_wanted(self) -> str:
+        """One for each number of a target."""
+        count = len(self.mean)
+        return f"each target is {count} numbers" if count > 1 else "each target is one number"
+
     @classmethod
     def of(cls, dataset: "Dataset", settings: "CommonSettings | None" = None) -> "Regression":
         """The task of a dataset with numbers as targets."""

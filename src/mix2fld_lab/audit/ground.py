@@ -13,7 +13,9 @@ from mix2fld.config.grid import Grid
 from mix2fld.data import device_parts
 from mix2fld.data.resolution import pool
 from mix2fld.data.samples import stored_unit
-from mix2fld.tasks.learning import Sizes, dimensions
+from mix2fld.tasks.classification import Classification
+from mix2fld.tasks.learning import Sizes
+from mix2fld.tasks.of_settings import sizes_for
 from mix2fld.types import Dataset
 from mix2fld_lab.attacks.rates import FALSE_POSITIVES, check_candidates
 from mix2fld_lab.attacks.unmixing import Candidates
@@ -71,8 +73,7 @@ class Ground:
     def sizes(self, seed: int) -> Sizes:
         """What seeds are made by in the run of one seed."""
         config = self.config.at(seed=seed)
-        samples, labels = self.dataset.samples, self.dataset.num_labels
-        return Sizes(config, dimensions(config.seeding, samples, labels))
+        return sizes_for(Classification(self.dataset.num_labels), config, self.dataset.samples)
 
     def like(self, rows: Rows, pool_of: Rows, rng: np.random.Generator) -> Rows:
         """Other samples, drawn from a pool, with as many of each label as ``rows`` has."""

@@ -84,7 +84,7 @@ def small_learning(config: dict[str, Any], samples: SampleFormat, task: Task) ->
     if shapes is None or kernel is None:
         return None
     dims = dimensions(plain.seeding, samples, task.groups, shapes)
-    return Learning(plain, dims, SmallStepper(kernel, learning, dims), task)
+    return Learning(plain, dims, task, SmallStepper(kernel, learning, dims))
 
 
 class Section:
