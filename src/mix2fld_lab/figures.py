@@ -21,7 +21,7 @@ from mix2fld.report.page_data import page_data
 from mix2fld.report.run_view import DELIVERED, LOST, MEANINGS, NOT_ASKED, NOTHING_SENT
 from mix2fld.report.style import PAPER, save_figure, style_of
 from mix2fld.runs.reader import Found
-from mix2fld.tasks.metric import ACCURACY, Metric
+from mix2fld.tasks.metric import Metric
 from mix2fld_lab.gallery import TOP
 
 FORMATS = ("pdf", "svg", "png")
@@ -111,7 +111,7 @@ def _curves(data: Data, series: Sequence[Data], measure: str, axis: str) -> Figu
             axes.set_title(fill(data["settings"][setting]["label"], WRAPPED))
         if axis == "bits" and max(shape["x"][axis][-1] for _, shape in own) > 0:
             axes.set_xscale("log")
-    if metric == ACCURACY:
+    if metric.is_share:
         last = max(shape["x"][axis][-1] for _, shape in drawn)
         late = [_late(shape, axis, 0.04 * last) for _, shape in drawn]
         grid[0].set_ylim(bottom=max(0.0, 100 * min(late) - 2))

@@ -203,7 +203,7 @@ def test_a_verdict_names_what_would_change_it() -> None:
     assert "if 5.0 points are not worth " in verdict.lines[2]
     assert "if the link carried it (upload of " in verdict.lines[2]
     assert "15.0 ± 0.0 points better than training alone" in verdict.lines[0]
-    assert "MixFLD clearly has the best accuracy (paired t-test" in verdict.lines[1]
+    assert "MixFLD is clearly the most accurate (paired t-test" in verdict.lines[1]
 
 
 def test_what_costs_nothing_in_accuracy_changes_no_verdict() -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import mix2fld
-from mix2fld.base.errors import InputError
+from mix2fld.base.errors import ResourceError
 from mix2fld.engine.fleets import cluster
 from mix2fld.engine.fleets.hosts import Hosts
 from mix2fld.engine.fleets.ray_fleet import RayFleet
@@ -181,7 +181,9 @@ def test_a_host_without_memory_is_one_line_and_the_run_resumes(
         ray.get([host.__ray_call__.remote(raise_memory_error) for host in hosts.ready()])
 
     there = {"fleet": partial(RayFleet, hosts), "link": CoinLink()}
-    with pytest.raises(InputError, match=r"a host is out of memory .*resumes after them") as raised:
+    with pytest.raises(
+        ResourceError, match=r"a host is out of memory .*resumes after them"
+    ) as raised:
         mix2fld.run(config, tmp_path / "there", dataset=data, watcher=Doing({2: starve}), **there)
     assert "\n" not in str(raised.value)
     mix2fld.run(config, tmp_path / "there", dataset=data, **there)
@@ -206,7 +208,9 @@ def test_a_host_that_the_system_kills_for_memory_is_one_line_and_the_run_resumes
     mix2fld.run(config, tmp_path / "here", dataset=data, link=CoinLink())
     hosts = DyingHosts(ray, 2)
     there = {"fleet": partial(RayFleet, hosts), "link": CoinLink()}
-    with pytest.raises(InputError, match=r"a host was lost 6 times in round 3 .*resumes") as raised:
+    with pytest.raises(
+        ResourceError, match=r"a host was lost 6 times in round 3 .*resumes"
+    ) as raised:
         mix2fld.run(
             config, tmp_path / "there", dataset=data, watcher=Doing({2: hosts.die}), **there
         )

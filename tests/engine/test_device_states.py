@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reliability.faults import Quiet
 
-from mix2fld.base.errors import InputError
+from mix2fld.base.errors import InputError, ResourceError
 from mix2fld.engine.fleets.device_states import StatesInMemory
 from mix2fld.runs import state_files
 from mix2fld.runs.layout import RunFiles
@@ -146,7 +146,7 @@ def test_a_full_disk_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(state_files, "write_atomic", full)
     config = toy_config(protocol="fd", device_states="disk", **MANY)
-    with pytest.raises(InputError, match=r"out = .*No space left.*the same command resumes"):
+    with pytest.raises(ResourceError, match=r"out = .*No space left.*the same command resumes"):
         run(config, tmp_path, dataset=toy_dataset())
 
 

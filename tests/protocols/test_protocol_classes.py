@@ -117,6 +117,29 @@ def test_nobody_asks_whether_a_protocol_codec_or_task_is_a_certain_one() -> None
             assert not elsewhere, f"{path}:{node.lineno}: {ast.unparse(node)}"
 
 
+KNOWN = {"ACCURACY": "metric.py", "as_collected": "seed_samples.py", "label_loss": "losses.py"}
+"""What is one of several, too, and its file."""
+
+
+def test_nobody_compares_with_a_certain_protocol_codec_task_or_metric() -> None:
+    """Whoever must know something of it asks it: ``==`` and ``is`` are checks of a class, too."""
+    kinds = {name: path.name for name, path in concrete().items()} | KNOWN
+    for path, tree in modules().items():
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Compare):
+                continue
+            if not any(isinstance(op, ast.Eq | ast.NotEq | ast.Is | ast.IsNot) for op in node.ops):
+                continue
+            named = {
+                part.attr if isinstance(part, ast.Attribute) else part.id
+                for side in (node.left, *node.comparators)
+                for part in (side.func if isinstance(side, ast.Call) else side,)
+                if isinstance(part, ast.Attribute | ast.Name)
+            }
+            elsewhere = {name for name in named & kinds.keys() if kinds[name] != path.name}
+            assert not elsewhere, f"{path}:{node.lineno}: {ast.unparse(node)}"
+
+
 @pytest.mark.parametrize("nested", [False, True])
 def test_a_protocol_without_a_word_on_it_has_its_uploads_checked_for_size(nested: bool) -> None:
     """As one written from scratch, which says nothing of the arrays in its uploads."""

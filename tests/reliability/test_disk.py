@@ -12,7 +12,7 @@ from reliability.faults import FAULTS, INSTANTS, STARTS, Quiet, inject
 from reliability.toy import small_flags, write_dataset
 
 from mix2fld.base import files as storage
-from mix2fld.base.errors import InputError
+from mix2fld.base.errors import InputError, ResourceError
 from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.simulation import run
 from places import ROOT
@@ -47,7 +47,7 @@ def test_a_full_disk(tmp_path) -> None:
     try:
         run_short(mount, stop_after=1)
         (mount / "rest").write_bytes(bytes(os.statvfs(mount).f_bavail * os.statvfs(mount).f_bsize))
-        with pytest.raises(InputError, match=r"No space left.*finished rounds are kept"):
+        with pytest.raises(ResourceError, match=r"No space left.*finished rounds are kept"):
             run_short(mount)
         (mount / "rest").unlink()
         assert run_short(mount) == []
@@ -62,7 +62,7 @@ def test_files_that_may_not_grow(tmp_path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1500, limits[1]))
     try:
-        with pytest.raises(InputError, match="File too large"):
+        with pytest.raises(ResourceError, match="File too large"):
             run_short(tmp_path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

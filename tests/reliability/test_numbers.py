@@ -56,7 +56,7 @@ def test_the_rate_that_is_named_is_the_one_that_was_used(
 
 def test_a_warning_names_the_rates_of_the_protocol() -> None:
     config = toy_config(protocol="murmur", learning_rate="auto")
-    warning = warn_if_chance_level(config, Classification(4), 0.25)
+    warning = warn_if_chance_level(config, Classification(4).doubt(0.25))
     assert "learning_rate = 0.02 to 0.005 may be too large or too small" in str(warning)
 
 

@@ -91,9 +91,7 @@ class Pilot:
     @property
     def close(self) -> float:
         """A difference that is not worth its cost: a point, or 1 % of what is no percentage."""
-        return (
-            CLOSE_TO_FL if self.metric.unit == "%" else CLOSE_TO_FL * abs(self.most_accurate.mean)
-        )
+        return CLOSE_TO_FL if self.metric.is_share else CLOSE_TO_FL * abs(self.most_accurate.mean)
 
     def chosen(
         self, scarce: Resource, among: Callable[[Trial], bool] | None = None

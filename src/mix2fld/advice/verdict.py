@@ -70,7 +70,7 @@ def _accuracy(pilot: Pilot, trial: Trial) -> str:
         return told
     gain = trial.above(pilot.alone)
     better = "better" if gain.mean >= 0 else "worse"
-    half = _difference(pilot, (gain.high - gain.low) / 2)
+    half = pilot.metric.difference((gain.high - gain.low) / 2)
     mean = pilot.metric.number(abs(gain.mean))
     return f"{told}, {mean} ± {half} {better} than training alone"
 
@@ -78,12 +78,6 @@ def _accuracy(pilot: Pilot, trial: Trial) -> str:
 def _with_interval(pilot: Pilot, found: Spread, value: float) -> str:
     half = (found.high - found.low) / 2
     return f"{pilot.metric.number(value)} ± {pilot.metric.text(half)}"
-
-
-def _difference(pilot: Pilot, value: float) -> str:
-    """A difference of percentages is in points."""
-    metric = pilot.metric
-    return f"{metric.number(value)} points" if metric.unit == "%" else metric.text(value)
 
 
 def _shows_as_zero(pilot: Pilot, value: float) -> bool:
@@ -117,7 +111,7 @@ def _order(pilot: Pilot, unclear: Sequence[str]) -> str:
     if len(pilot.trials) < 2:
         return f"nothing to compare {first} with"
     if not unclear:
-        return f"{first} clearly has the best {pilot.metric.name} ({test})"
+        return f"{first} is clearly {pilot.metric.superlative} ({test})"
     return f"not clear between {in_a_row([first, *unclear])} ({test})"
 
 
@@ -140,7 +134,7 @@ def _more_seeds(pilot: Pilot, trial: Trial) -> list[str]:
         if _shows_as_zero(pilot, lead):
             return []
         return [
-            f"if {_difference(pilot, lead)} of {pilot.metric.name} are worth their cost: "
+            f"if {pilot.metric.difference(lead)} of {pilot.metric.name} are worth their cost: "
             f"{_name(first)}"
         ]
     names = [_name(one) for one in pilot.unclear]
@@ -159,7 +153,7 @@ def _cheaper(pilot: Pilot, scarce: Scarce, trial: Trial) -> list[str]:
     lead = trial.above(other).mean
     if _shows_as_zero(pilot, lead):
         return []
-    lead_words = _difference(pilot, lead)
+    lead_words = pilot.metric.difference(lead)
     return [f"if {lead_words} are not worth {times} {WORDS[scarce.resource]}: {_name(other)}"]
 
 

@@ -40,6 +40,10 @@ def _same(field: str, value: Any, hint: str) -> InputError:
     return InputError(field=field, value=value, hint=hint)
 
 
+class ResourceError(Mix2fldError):
+    """A disk, a machine or its memory failed: nothing that was given is wrong."""
+
+
 class DamagedError(Mix2fldError):
     """A file of a run is not as it was written."""
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
-from mix2fld.base.errors import InputError
+from mix2fld.base.errors import ResourceError
 
 PART = ".part"
 LOCK = ".lock"
@@ -39,12 +39,12 @@ def write_atomic(
 
 @contextmanager
 def writing(field: str, path: Path, hint: str = "") -> Iterator[None]:
-    """Within the block, what cannot be written is bad input, named by ``field``."""
+    """Within the block, what cannot be written is a ``ResourceError``, named by ``field``."""
     try:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        raise InputError(f"{field} = {path}: cannot be written ({reason}){hint}") from None
+        raise ResourceError(f"{field} = {path}: cannot be written ({reason}){hint}") from None
 
 
 def append_atomic(path: Path, data: bytes) -> None:

@@ -12,6 +12,7 @@ from mix2fld.codecs.codec import (
     UpdateCodec,
     compress_rows,
     estimated_norm,
+    keeps_weights,
     restore_rows,
 )
 from mix2fld.codecs.entries import Entries
@@ -55,6 +56,7 @@ __all__ = [
     "compress_rows",
     "estimated_norm",
     "flatten_tensors",
+    "keeps_weights",
     "restore_rows",
     "unflatten_tensors",
     "with_last_layer_apart",

@@ -20,6 +20,11 @@ FORMAT = 1
 checks by the number of its messages: the payloads' own number is not sent."""
 
 
+def keeps_weights(codec: "Payload") -> bool:
+    """Whether a codec carries the weights of a model, all as they are and nothing else."""
+    return bool(getattr(codec, "keeps_weights", False))
+
+
 class PayloadError(ValueError):
     """Bytes or a value that no honest sender would send; the message is one line."""
 

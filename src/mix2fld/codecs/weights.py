@@ -53,6 +53,11 @@ class Weights:
         """``weights``, or e.g. ``weights8``."""
         return f"weights{self.bits_per_weight}" if self._quantised else "weights"
 
+    @property
+    def keeps_weights(self) -> bool:
+        """Whether all weights arrive as they are."""
+        return not self._quantised
+
     def size(self, dims: Dimensions) -> Size:
         """b N_mod, and two float32 per array if quantised."""
         ends = 64 * len(dims.weight_shapes) if self._quantised else 0

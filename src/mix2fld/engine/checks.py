@@ -130,13 +130,12 @@ def check_steps(config: "Config", protocol: "Protocol", did: "StepInfo") -> None
 
 
 def warn_if_chance_level(
-    config: "Config", task: Task, value: float, suspect: str | None = None
+    config: "Config", doubt: str | None, suspect: str | None = None
 ) -> str | None:
     """What to tell of a run whose devices learned nothing, though all numbers are finite.
 
-    ``suspect``: the first upload that lay far from the rest, in words.
+    ``doubt``: why the task says so; ``suspect``: the first upload far from the rest, in words.
     """
-    doubt = task.doubt(value)
     if doubt is None:
         return None
     learning = config.learning

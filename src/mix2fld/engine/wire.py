@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError, Mix2fldError
-from mix2fld.codecs import Encoded, Payload, PayloadError, Size, Weights
+from mix2fld.codecs import Encoded, Payload, PayloadError, Size, keeps_weights
 from mix2fld.codecs.weights import FULL_PRECISION
 from mix2fld.engine.messages import SERVER, Message
 from mix2fld.engine.policies import make_policy, policy_of
@@ -215,7 +215,7 @@ class Wire:
             return None
         if asked == "default" and settings.downlink_bits != FULL_PRECISION:
             return None
-        if protocol.download_codec != Weights():
+        if not keeps_weights(protocol.download_codec):
             raise InputError(
                 field="downlink",
                 value=chosen,

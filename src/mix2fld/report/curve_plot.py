@@ -160,7 +160,7 @@ def _held(lines: Sequence[tuple[Floats, Floats]], last: float | None = None) -> 
 
 def _mark_drops(axes: Axes, system: System, bottom: float) -> None:
     """Where downloads lower the accuracy of the reference device, on average over seeds."""
-    if system.traces[0].metric != ACCURACY:
+    if not system.traces[0].metric.is_share:
         return
     fewest = min(len(each.downloads) for each in system.traces)
     for number in range(fewest):
@@ -181,7 +181,7 @@ def _limits(systems: Sequence[System]) -> tuple[float, float]:
     """Room for all bold lines and the label above; drops below are marked at the edge."""
     values = np.concatenate([each.devices for system in systems for each in system.traces])
     low, high = float(values.min()), float(values.max())
-    if systems[0].traces[0].metric != ACCURACY:
+    if not systems[0].traces[0].metric.is_share:
         margin = 0.08 * ((high - low) or abs(high) or 1.0)
         return low - 2 * margin, high + 3 * margin
     margin = 0.08 * max(high - low, 2.0)

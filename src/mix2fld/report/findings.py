@@ -6,14 +6,13 @@ from typing import Any
 from mix2fld.engine.checks import warn_if_chance_level
 from mix2fld.engine.plan import PlannedTransfer
 from mix2fld.protocols.suspects import in_words
-from mix2fld.report.plans import number_of_labels, plans_of
+from mix2fld.report.plans import plans_of, task_of
 from mix2fld.report.protocol_view import title_of
 from mix2fld.report.run_view import standing_of
 from mix2fld.report.series import Series, Setting
 from mix2fld.report.units import in_a_row, percent
 from mix2fld.runs.reader import LoadedRun
-from mix2fld.tasks.classification import Classification
-from mix2fld.tasks.metric import ACCURACY
+from mix2fld.tasks.base import no_better_than_mean
 
 Finding = dict[str, Any]
 """``title`` and ``lines``."""
@@ -94,29 +93,19 @@ def _chance(plans: Sequence[PlannedTransfer]) -> str:
 
 def _guessing(runs: Iterable[LoadedRun]) -> Iterable[str]:
     for run in runs:
-        known = run.finished and run.metric == ACCURACY
-        labels = number_of_labels(run.config) if known else None
-        scores = run.summary["scores"]
-        if run.finished and (found := _no_better_than_the_mean(run)):
-            yield found
-        best = max(scores["mean"], scores["global"] or 0.0)
-        task = Classification(labels) if labels else None
-        warning = task and warn_if_chance_level(run.config, task, best)
-        if warning:
+        doubt = _doubt(run, run.summary["scores"]) if run.finished else None
+        if warning := warn_if_chance_level(run.config, doubt):
             yield warning
 
 
-def _no_better_than_the_mean(run: LoadedRun) -> str | None:
-    """Of a number that is predicted: an error not below that of the mean of all targets."""
-    scores, metric = run.summary["scores"], run.metric
-    mean = scores.get("baselines", {}).get("mean")
-    reached = metric.best([scores["mean"], *([] if (s := scores["global"]) is None else [s])])
-    if mean is None or metric.gain(reached) > metric.gain(mean):
-        return None
-    return (
-        f"{title_of(run.protocol)}, seed {run.seed}: {metric.name} {metric.text(reached)}, and "
-        f"predicting the mean of the training targets has {metric.text(mean)}"
-    )
+def _doubt(run: LoadedRun, scores: dict[str, Any]) -> str | None:
+    """Why nothing was learned: by simple predictions in the record, or as the task says."""
+    reached = [scores["mean"], *([] if scores["global"] is None else [scores["global"]])]
+    best = run.metric.best(reached)
+    if "baselines" in scores:
+        return no_better_than_mean(run.metric, scores["baselines"], best)
+    task = task_of(run.config)
+    return task.doubt(best) if task is not None and task.metric == run.metric else None
 
 
 def _quorums(series: Sequence[Series], named: dict[int, str]) -> Iterable[str]:

@@ -144,16 +144,8 @@ def conclusion(settings: Sequence[Setting], series: Sequence[Series], rows: Sequ
 
 def points(difference: float, metric: Metric = ACCURACY) -> str:
     """A difference of scores."""
-    if metric.unit == "%":
-        return f"{metric.number(abs(difference))} points"
-    return f"{metric.text(abs(difference))} of {metric.name}"
-
-
-def _most(metric: Metric, comparative: str = "") -> str:
-    """Who is best, or with what is compared: in words of the metric."""
-    if metric == ACCURACY:
-        return comparative or "the most accurate"
-    return f"the best in {metric.name}" if not comparative else f"better in {metric.name}"
+    shown = metric.difference(abs(difference))
+    return shown if metric.is_share else f"{shown} of {metric.name}"
 
 
 def _losses(series: Sequence[Series]) -> list[str]:
@@ -204,7 +196,7 @@ def _gain(series: Sequence[Series], rows: Sequence[Row], ranked: Sequence[int]) 
         return reached
     if alone is not None and gain_of(rows[alone]) >= gain_of(row):
         lonely = _reached(rows[alone])
-        better = _most(metric_of(row), "more accurate")
+        better = metric_of(row).comparative
         return f"no protocol is {better} than devices that learn alone ({lonely})"
     other = order[1] if alone is None else alone
     gain = gain_of(row) - gain_of(rows[other])
@@ -230,16 +222,16 @@ def _over_settings(
     if not winners:
         best = max(ranked, key=lambda n: gain_of(rows[n]))
         reached, metric = _reached(rows[best]), metric_of(rows[best])
-        return f"{series[best].label} is {_most(metric)}, with {reached}."
+        return f"{series[best].label} is {metric.superlative}, with {reached}."
     if len(winners) == 1:
         (who,) = winners
         own = [rows[n] for n in ranked if title_of(series[n].protocol) == who]
         own.sort(key=lambda row: float(row["score"]))
         low, high = _reached(own[0]), _reached(own[-1])
         span = low if low == high else f"{low} to {high}"
-        return f"{who} is {_most(metric_of(own[0]))} in every setting, with {span}."
+        return f"{who} is {metric_of(own[0]).superlative} in every setting, with {span}."
     said = sorted(winners.items(), key=lambda item: -len(item[1]))
-    first = _most(metric_of(rows[0])).removeprefix("the ")
+    first = metric_of(rows[0]).superlative.removeprefix("the ")
     return (
         f"{first[:1].upper()}{first[1:]}: "
         + "; ".join(f"{who} at {in_a_row(at)}" for who, at in said)

@@ -9,10 +9,9 @@ from functools import lru_cache
 from typing import Any
 
 from mix2fld.base.errors import DamagedError, Mix2fldError
-from mix2fld.codecs import Weights
+from mix2fld.codecs import keeps_weights
 from mix2fld.config.grid import Grid
 from mix2fld.config.settings import CommonSettings, Config
-from mix2fld.data import dataset_sizes
 from mix2fld.engine.plan import PlannedTransfer, plan_transfers
 from mix2fld.engine.wire import Wire
 from mix2fld.links import make_link
@@ -23,6 +22,7 @@ from mix2fld.runs.checkpoint import made_with
 from mix2fld.runs.folder import AS_IN_CONFIG, GIVEN
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.reader import LoadedRun
+from mix2fld.tasks.base import Task
 from mix2fld.tasks.known_shapes import known_shapes
 from mix2fld.tasks.learning import Sizes
 from mix2fld.tasks.of_settings import samples_and_task, sizes_for
@@ -61,10 +61,10 @@ def payload_sizes(config: Config) -> Sizes | None:
     return sizes_for(task, config, samples, shapes)
 
 
-def number_of_labels(config: Config) -> int | None:
-    """Of the dataset; None where it is not available."""
+def task_of(config: Config) -> Task | None:
+    """The task of the data that the settings name; None where these are not available."""
     try:
-        return dataset_sizes(config.data)[1]
+        return samples_and_task(config)[1]
     except Mix2fldError:
         return None
 
@@ -145,7 +145,7 @@ def _formula(protocol: str, config: Config, direction: str, seeds: bool) -> dict
     bits = _bits(config, direction, seeds)
     if row is None or bits is None:
         return None
-    if direction == "uplink" and row.upload_codec == Weights():
+    if direction == "uplink" and keeps_weights(row.upload_codec):
         sizes = payload_sizes(config)
         assert sizes is not None
         arrays = len(sizes.dims.weight_shapes)

@@ -11,7 +11,6 @@ from mix2fld.config.settings import Config
 from mix2fld.engine.wire import Wire
 from mix2fld.protocols.base import Protocol
 from mix2fld.protocols.parts import Seeding
-from mix2fld.protocols.seed_samples import as_collected
 from mix2fld.protocols.table import PROTOCOLS, find_protocol, split_name
 from mix2fld.tasks.learning import Sizes
 from mix2fld.tasks.of_settings import sizes_for
@@ -140,6 +139,6 @@ def _seeds_made(protocol: str, config: Config) -> str:
 
 def _seeds_used(protocol: str) -> str:
     seeds = seeding_of(protocol)
-    if seeds is None or seeds.prepare is as_collected:
+    if seeds is None or not seeds.unmixed:
         return ""
     return " Before that, inverse-Mixup turns mixes of different devices into samples of one label."

@@ -107,7 +107,7 @@ def run_rounds(
     reached = [summary["scores"]["mean"], *([] if of_server is None else [of_server])]
     best = task.metric.best(reached)  # many devices may not have had a turn yet
     suspect = next((words for info in rounds for words in _suspects(info)), None)
-    if warning := warn_if_chance_level(config, task, best, suspect):
+    if warning := warn_if_chance_level(config, task.doubt(best), suspect):
         watcher.note(warning)
     return result
 

@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -146,6 +146,17 @@ class Task(ABC):
         """Why a measured value says that nothing was learned; None if it says no such thing."""
         del value
         return None
+
+
+def no_better_than_mean(metric: Metric, baselines: Mapping[str, float], value: float) -> str | None:
+    """Why an error says that nothing was learned: the mean of all targets has no larger one."""
+    mean = baselines.get("mean")
+    if mean is None or metric.gain(value) > metric.gain(mean):
+        return None
+    return (
+        f"with {metric.name} {metric.text(value)} its devices are no better than "
+        f"predicting the mean of the training targets ({metric.text(mean)})"
+    )
 
 
 def scored(task: Task, outputs: NDArray[np.float32], targets: NDArray[np.float32]) -> Sums:

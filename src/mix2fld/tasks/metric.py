@@ -40,6 +40,25 @@ class Metric:
         """For an axis or a column: the name with its unit."""
         return f"{self.name} in {self.unit}" if self.unit else self.name
 
+    @property
+    def is_share(self) -> bool:
+        """Whether it is a share of samples, shown in per cent: its differences are points."""
+        return self.unit == "%"
+
+    def difference(self, value: float) -> str:
+        """A difference of two values: percentages differ by points."""
+        return f"{self.number(value)} points" if self.is_share else self.text(value)
+
+    @property
+    def superlative(self) -> str:
+        """Who is best."""
+        return "the most accurate" if self.name == "accuracy" else f"the best in {self.name}"
+
+    @property
+    def comparative(self) -> str:
+        """How one is ahead of another."""
+        return "more accurate" if self.name == "accuracy" else f"better in {self.name}"
+
     def gain(self, value: float) -> float:
         """The value, turned so that more is better."""
         return value if self.better == "higher" else -value

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError
 from mix2fld.data.bins import BINS, bin_edges, bins_of
-from mix2fld.tasks.base import Sums, Task
+from mix2fld.tasks.base import Sums, Task, no_better_than_mean
 from mix2fld.tasks.losses import Loss
 from mix2fld.tasks.metric import Metric
 from mix2fld.types import Inputs, NumberLoss, Statistics, Tensors
@@ -181,10 +181,4 @@ class Regression(Task):
 
     def doubt(self, value: float) -> str | None:
         """An error not below that of predicting the mean of the training targets."""
-        mean = dict(self.baselines).get("mean", math.inf)
-        if value < mean:
-            return None
-        return (
-            f"with {self.metric.name} {self.metric.text(value)} its devices are no better than "
-            f"predicting the mean of the training targets ({self.metric.text(mean)})"
-        )
+        return no_better_than_mean(self.metric, dict(self.baselines), value)

@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 from mix2fld.base.custom_code import searched_folders
-from mix2fld.base.errors import InputError
+from mix2fld.base.errors import ResourceError
 from mix2fld.engine.fleets.cluster import check_versions, other_processor, versions
 from mix2fld.engine.fleets.ray_host import Host
 
@@ -37,7 +37,7 @@ class Hosts:
             self._take_started(GATHER_S)
         self._take_started(0.0)
         if not self._ready:
-            raise InputError(
+            raise ResourceError(
                 f"fleet = ray: no host started in {START_S:.0f} s; the cluster has no free core "
                 "or not enough memory"
             )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from mix2fld.base.errors import InputError, Mix2fldError
+from mix2fld.base.errors import InputError, Mix2fldError, ResourceError
 from mix2fld.engine.checks import check_countable, global_refused
 from mix2fld.engine.device_turn import start_device
 from mix2fld.engine.fleet_interface import Delivered, Order, Outcome, Scores, Trained
@@ -240,7 +240,7 @@ class RayFleet:
             except errors.RayActorError as error:
                 pending[call(self._moved(shards[place], error))] = place
             except errors.RayError as error:
-                raise InputError(f"fleet = ray: {one_line(error)}; {KEPT}") from None
+                raise ResourceError(f"fleet = ray: {one_line(error)}; {KEPT}") from None
         if failures:
             raise failures[min(failures)]
         return [answers[place] for place in range(len(shards))]
@@ -250,7 +250,7 @@ class RayFleet:
         self._hosts.lose(shard.host)
         shard.moves += 1
         if shard.moves > MOST_MOVES:
-            raise InputError(
+            raise ResourceError(
                 f"fleet = ray: a host was lost {shard.moves} times in round "
                 f"{shard.order.round_number} ({one_line(error)}); {KEPT}"
             ) from None
@@ -261,7 +261,9 @@ class RayFleet:
 def _failure(error: Any) -> Exception:
     """What went wrong in a host, as it would have here."""
     if isinstance(error.cause, MemoryError):
-        return InputError(f"fleet = ray: a host is out of memory ({one_line(error.cause)}); {KEPT}")
+        return ResourceError(
+            f"fleet = ray: a host is out of memory ({one_line(error.cause)}); {KEPT}"
+        )
     return error.cause if isinstance(error.cause, Mix2fldError) else error
 
 
