@@ -255,7 +255,7 @@ class Dataset:
 
     @property
     def test_values(self) -> NDArray[Any]:
-        """Those of the test samples."""
+        """Labels or numbers of the test samples."""
         return self.test_labels if self.test_targets is None else self.test_targets
 
     @property

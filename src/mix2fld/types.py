@@ -33,7 +33,7 @@ Carried = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.float32]
 
 
 class Samples(NamedTuple):
-    """What steps are taken on."""
+    """Training samples: inputs, targets and groups."""
 
     inputs: Inputs  # [n, ...]
     targets: NDArray[np.float32]  # [n, T], as the loss sees them; label distributions [n, N_L]
@@ -167,7 +167,7 @@ class SeedSet:
 
     @cached_property
     def inputs(self) -> Inputs:
-        """All of them, [n, ...]."""
+        """The inputs of all samples, [n, ...]."""
         return self.make(np.arange(len(self.targets)))
 
 

@@ -399,7 +399,7 @@ def test_one_huge_norm_does_not_lengthen_the_step_of_a_robust_aggregation() -> N
     }
     found, _ = replace(PROTOCOLS["murmur"], sizes=learning).step(ServerState(), inbox, 1)
     np.testing.assert_allclose(np.linalg.norm(found.weights[0]), 1.0, rtol=1e-6)
-    ALearning.config = config.replace(aggregation="mean")
+    learning.config = config.replace(aggregation="mean")
     found, _ = replace(PROTOCOLS["murmur"], sizes=learning).step(ServerState(), inbox, 1)
     np.testing.assert_allclose(np.linalg.norm(found.weights[0]), 10.0, rtol=1e-6)
 

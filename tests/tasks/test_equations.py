@@ -378,9 +378,11 @@ def test_a_run_has_converged_below_the_tolerance_and_not_above(
         [],
         change,
         0.0,
+        0.0,
         [],
         [],
         {},
+        StepInfo(),
     )
     config = toy_config(protocol="fl", devices=1, samples_per_device=40, tolerance=0.05)
     scenario = make_simulation(config, toy_dataset()).scenario

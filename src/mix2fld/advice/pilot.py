@@ -47,7 +47,7 @@ class Trial:
 
     @property
     def mean(self) -> float:
-        """Over its seeds."""
+        """Mean score over its seeds."""
         return spread(self.gains).mean
 
     def above(self, other: "Trial") -> Spread:
@@ -58,7 +58,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Pilot:
-    """What was simulated."""
+    """The simulated candidates, with their metric and the level of the paired tests."""
 
     trials: tuple[Trial, ...]
     metric: Metric

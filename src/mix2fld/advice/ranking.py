@@ -41,7 +41,7 @@ OTHER_DATA = 1.5
 
 @dataclass(frozen=True)
 class Case:
-    """What is asked about."""
+    """The user's case: settings, sizes, and how much the devices' data differ."""
 
     sizes: Sizes
     kind: Kind
@@ -51,7 +51,7 @@ class Case:
 
     @property
     def config(self) -> Config:
-        """The settings: link, devices, energy."""
+        """The settings of the case."""
         return self.sizes.config
 
     def distance(self, setting: MeasuredSetting) -> float:

@@ -3,12 +3,13 @@
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
-from mix2fld.base.errors import InputError
+from mix2fld.base.errors import InputError, Mix2fldError, first_line
 
 TRUST_FLAG = "--trust-code"
 CODE_FLAGS = ("--model", "--features")
@@ -53,6 +54,18 @@ def search_also(folders: Sequence[str]) -> None:
 def searched_folders() -> list[str]:
     """Where this process searches for modules, as another one can name it."""
     return [str(Path(folder).absolute()) for folder in sys.path]
+
+
+@contextmanager
+def custom_code(field: str, value: str, what: str) -> Iterator[None]:
+    """Within the block, whatever the code of a user raises is one sentence: ``what``, and why."""
+    try:
+        yield
+    except Mix2fldError:
+        raise
+    except Exception as error:
+        hint = f"{what} ({first_line(error)})"
+        raise InputError(field=field, value=value, hint=hint) from error
 
 
 def import_custom(name: str, field: str) -> ModuleType:

@@ -52,6 +52,11 @@ class TransportLostError(Mix2fldError):
     """No device can be asked, because what carries the messages is away: this is not a round."""
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, or its type if it has none."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return a hint for an unknown ``word``: the closest known one, or all of them."""
     choices = sorted(known)

@@ -7,7 +7,7 @@ SERIES_FROM = -30.0
 
 
 def sf(x: float) -> float:
-    """P(z > x)."""
+    """The survival function of a standard normal variable: P(z > x)."""
     return math.erfc(x / math.sqrt(2)) / 2
 
 

@@ -27,12 +27,12 @@ class Spread:
 
     @property
     def above_zero(self) -> bool:
-        """Whether the whole interval is."""
+        """Whether the whole interval lies above zero."""
         return self.low > 0
 
     @property
     def below_zero(self) -> bool:
-        """Whether the whole interval is."""
+        """Whether the whole interval lies below zero."""
         return self.high < 0
 
 

@@ -17,7 +17,7 @@ class PipedConsole(Console):
     """A console that raises ``BrokenPipeError``; rich's own exits with 1."""
 
     def on_broken_pipe(self) -> None:
-        """Let the error pass."""
+        """Raise the error again, for the caller to handle."""
         self.quiet = True
         raise BrokenPipeError
 

@@ -55,7 +55,7 @@ class _Held(StringIO):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """Decides about frames."""
+        """The encoding, by which the parser chooses its box characters."""
         return str(getattr(self._stream, "encoding", None) or "utf-8")
 
     def fileno(self) -> int:

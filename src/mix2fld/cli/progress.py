@@ -134,7 +134,7 @@ HEADINGS = ("running", "where", "round", "try")
 
 
 class TableBoard(Board):
-    """Running, waiting, failed, time left."""
+    """A live table of jobs: running, waiting, failed, and the time left."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -183,7 +183,7 @@ def counts(progress: Progress) -> str:
 
 
 def clock(seconds: float) -> str:
-    """Hours, minutes and seconds."""
+    """A duration as hours, minutes and seconds."""
     whole = round(seconds)
     return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
 

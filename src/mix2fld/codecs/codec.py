@@ -97,7 +97,7 @@ def typed(name: str, value: Any, dtype: Any, shape: tuple[int, ...]) -> NDArray[
 
 @dataclass(frozen=True)
 class Nothing:
-    """No payload: 0 bits."""
+    """The codec of an empty payload: 0 bits."""
 
     name: str = "nothing"
 

@@ -229,7 +229,7 @@ class _Reader:
         return int(from_bits(self.take(width), width)[0])
 
     def numbers(self, count: int, width: int) -> list[int]:
-        """As ``_numbers`` wrote them."""
+        """Read whole numbers as ``_numbers`` wrote them."""
         if self.number(1):
             return [self.number(width)] * count
         return [self.number(width) for _ in range(count)]

@@ -37,7 +37,7 @@ class Outputs:
     words: ClassVar[str] = "mean outputs"
 
     def size(self, dims: Dimensions) -> Size:
-        """32 N_L O."""
+        """32 bits for each of N_L x O outputs."""
         return Size(32 * math.prod(dims.teacher_shape))
 
     def encode(self, value: Floats, dims: Dimensions) -> Encoded:

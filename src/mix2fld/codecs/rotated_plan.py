@@ -124,7 +124,7 @@ class Plan(NamedTuple):
 
     @property
     def bits(self) -> int:
-        """Those that are of use."""
+        """The bits that the plan uses."""
         return self.norm_bits + sum(part.groups * part.width for part in self.parts)
 
     @property

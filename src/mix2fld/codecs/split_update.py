@@ -100,7 +100,7 @@ class SplitUpdate:
         return restored
 
     def restore_rows(self, codes: Sequence[SplitCodes], rngs: Rngs, size: int) -> list[Restored]:
-        """Zero where nothing was sent."""
+        """The update of all groups; zero where nothing was sent."""
         updates = np.zeros((len(codes), size), np.float32)
         captured, groups = [0.0] * len(codes), [list[Group]() for _ in codes]
         spawned = [rng.spawn(2) for rng in rngs]

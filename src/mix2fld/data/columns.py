@@ -26,7 +26,7 @@ class Column(NamedTuple):
 
     @property
     def features(self) -> tuple[str, ...]:
-        """The names of its values."""
+        """The names of the features that its values become."""
         return tuple(f"{self.name}={kind}" for kind in self.kinds) or (self.name,)
 
 
@@ -45,7 +45,7 @@ class Problems:
             self._found.append(str(error))
 
     def check(self) -> None:
-        """Raise what was found."""
+        """Raise one ``InputError`` with all problems, if there are any."""
         if len(self._found) == 1:
             raise InputError(self._found[0])
         if self._found:
@@ -74,6 +74,14 @@ def rows_without_gaps(columns: Columns, names: Sequence[str]) -> NDArray[np.bool
     """The rows in which none of these columns is missing."""
     gaps = [_missing(columns[name]) for name in names]
     return ~np.any(gaps, axis=0)
+
+
+def find_column(field: str, name: str, columns: Columns) -> NDArray[Any]:
+    """The column that a setting names; raises ``InputError`` if there is none."""
+    if name not in columns:
+        hint = f"the table has no such column; {did_you_mean(name, columns)}"
+        raise InputError(field=field, value=f"{name!r}", hint=hint)
+    return columns[name]
 
 
 def fit_column(

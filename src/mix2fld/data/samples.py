@@ -115,12 +115,18 @@ def stored_unit(samples: SampleFormat) -> int:
     return PIXEL_MAX if samples.dtype == "uint8" else 1
 
 
+def in_units(pixels: Any) -> Any:
+    """Pixels, as floats of any array library, where a stored 255 is 1."""
+    return pixels / PIXEL_MAX
+
+
 def as_fed(inputs: NDArray[Any], dtype: type[np.floating[Any]] | None = None) -> NDArray[Any]:
     """A new array, as a model is fed: a stored uint8 of 255 is 1, others are as stored."""
     if inputs.dtype != np.uint8:
         return np.array(inputs, dtype=dtype)
     kind = dtype or np.float32
-    return inputs.astype(kind) / kind(PIXEL_MAX)
+    fed: NDArray[Any] = in_units(inputs.astype(kind))
+    return fed
 
 
 def clip_to_real(inputs: NDArray[np.float32], samples: SampleFormat) -> NDArray[np.float32]:

@@ -1,17 +1,14 @@
 """Which rows of a table are tested with, and whether the others tell too much of them."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.base.errors import InputError, did_you_mean
+from mix2fld.base.errors import InputError
 from mix2fld.base.streams import stream
 from mix2fld.config.data import DataConfig
+from mix2fld.data.columns import Columns, find_column
 from mix2fld.data.times import order_of
 
-Columns = Mapping[str, NDArray[Any]]
 SPLITS = ("train", "test")
 OF_TIME = ("time", "timestamp", "date", "datetime", "ts", "second", "seconds")
 OF_GROUPS = ("session", "recording", "trial", "subject", "person", "machine", "device")
@@ -42,10 +39,11 @@ def _latest(columns: Columns, config: DataConfig) -> tuple[NDArray[np.int64], ND
     """The latest rows of each source are tested with, in the order of the time column."""
     if config.time_column is None:
         raise InputError(field="time_column", hint="must be named with split = time")
-    moments = order_of(config.time_column, _column("time_column", config.time_column, columns))
+    times = find_column("time_column", config.time_column, columns)
+    moments = order_of(config.time_column, times)
     sources = np.zeros(len(moments), np.int64)
     if config.source_column is not None:
-        own = _column("source_column", config.source_column, columns)
+        own = find_column("source_column", config.source_column, columns)
         sources = np.unique(own, return_inverse=True)[1]
     late = []
     for source in np.unique(sources):
@@ -62,7 +60,7 @@ def _unseen(columns: Columns, config: DataConfig) -> tuple[NDArray[np.int64], ND
     if name is None:
         raise InputError(field=field, hint=f"must be named with split = {config.split}")
     kinds, groups = np.unique(
-        [str(value) for value in _column(field, name, columns).tolist()], return_inverse=True
+        [str(value) for value in find_column(field, name, columns).tolist()], return_inverse=True
     )
     count = max(1, round(config.test_fraction * len(kinds)))
     chosen = stream(0, "test-rows").permutation(len(kinds))[:count]
@@ -81,14 +79,6 @@ def _apart(
     return np.setdiff1d(np.arange(rows), test), np.sort(test)
 
 
-def _column(field: str, name: str, columns: Columns) -> NDArray[Any]:
-    if name not in columns:
-        raise InputError(
-            f"{field} = {name!r}: the table has no such column; {did_you_mean(name, columns)}"
-        )
-    return columns[name]
-
-
 def split_rows(
     columns: Columns, labels: NDArray[np.int32], config: DataConfig
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -101,7 +91,7 @@ def split_rows(
                 return _latest(columns, config)
             case _:
                 return _unseen(columns, config)
-    column = _column("split_column", config.split_column, columns)
+    column = find_column("split_column", config.split_column, columns)
     said = np.array([str(value).strip().lower() for value in column.tolist()])
     other = ~np.isin(said, SPLITS)
     if other.any() or len(set(said.tolist())) < 2:

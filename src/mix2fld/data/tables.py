@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.base.errors import InputError, Mix2fldError, did_you_mean
+from mix2fld.base.errors import InputError, Mix2fldError
 from mix2fld.config.settings import DataConfig
 from mix2fld.data.bins import bin_edges, bins_of
 from mix2fld.data.columns import (
@@ -16,6 +16,7 @@ from mix2fld.data.columns import (
     Problems,
     chosen_columns,
     encode,
+    find_column,
     fit_column,
     numbers,
     rows_without_gaps,
@@ -210,7 +211,7 @@ def _forecast(name: str, columns: Columns, config: DataConfig) -> Dataset:
     """Windows of the past with the target some rows ahead; its own past is among their values."""
     check_forecast(config)
     assert config.time_column is not None
-    moments = _column("time_column", config.time_column, columns)
+    moments = find_column("time_column", config.time_column, columns)
     targets, problems = _targets(columns, config.target_column), Problems()
     roles = {*config.target_column, config.time_column, config.source_column, config.group_column}
     rows = np.arange(len(targets))
@@ -262,7 +263,7 @@ def _targets(columns: Columns, names: Sequence[str]) -> NDArray[np.float32]:
     """The numbers to predict [n, T]."""
     found = []
     for name in names:
-        column = numbers(name, _column("target_column", name, columns))
+        column = numbers(name, find_column("target_column", name, columns))
         if column.min() == column.max():
             raise InputError(
                 field="target_column",
@@ -310,7 +311,7 @@ _NO_REGRESSION = (
 
 def _classes(field: str, name: str, columns: Columns) -> tuple[NDArray[np.int32], tuple[str, ...]]:
     """A column as numbers 0, 1, ... in the sorted order of its values, and these values."""
-    column = _column(field, name, columns)
+    column = find_column(field, name, columns)
     if column.dtype.kind not in "biuf":
         texts = [value if isinstance(value, str) else None for value in column.tolist()]
         column = np.array(texts, object) if any(texts) else numbers(name, column)
@@ -351,14 +352,6 @@ def _check_names(name: str, kinds: NDArray[Any]) -> None:
 
 def _is_nan(value: Any) -> bool:
     return isinstance(value, float) and np.isnan(value).item()
-
-
-def _column(field: str, name: str, columns: Columns) -> NDArray[Any]:
-    if name not in columns:
-        raise InputError(
-            f"{field} = {name!r}: the table has no such column; {did_you_mean(name, columns)}"
-        )
-    return columns[name]
 
 
 def _check_trained(

@@ -40,7 +40,7 @@ class Waiting:
         self._tasks[address].append(task)
 
     def leave(self, address: str, task: asyncio.Task[None]) -> None:
-        """It is accepted, or gone."""
+        """The connection is no longer pending: it was accepted, or closed."""
         if task in self._tasks[address]:
             self._tasks[address].remove(task)
         if not self._tasks[address]:

@@ -37,7 +37,7 @@ def next_epoch(path: Path) -> int:
 
 
 def refuse_run_of_simulator(path: Path) -> None:
-    """No device knows its rounds."""
+    """Refuse to resume a run of the simulator: no device has its state."""
     files = RunFiles(path)
     if files.rounds.exists() and not files.identity.exists():
         raise InputError(

@@ -42,7 +42,7 @@ class Inbox:
             return event
 
     def clear(self) -> None:
-        """Forget all of them."""
+        """Discard all messages."""
         with self._changed:
             self._events.clear()
             self._queued.clear()

@@ -123,7 +123,7 @@ class MqttNodes:
         self._events.put(("lost", -1, b""))
 
     def hear(self, line: Line, topic: str, payload: bytes) -> None:
-        """Someone came, went or answered."""
+        """Handle a message of a device: it came, went or answered."""
         kind, _, name = topic.partition("/")
         if not name.isdecimal() or not int(name) < self._devices:
             return

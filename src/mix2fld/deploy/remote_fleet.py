@@ -111,7 +111,7 @@ class RemoteFleet:
         self._refused_rounds = 0
 
     def start(self) -> Owed:
-        """Nobody is owed anything."""
+        """The state before the first round: no device has missed a download."""
         return np.zeros(self._scenario.devices, np.bool_)
 
     def available(self) -> Sequence[int]:

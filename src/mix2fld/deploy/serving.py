@@ -119,13 +119,13 @@ class Teller(Watcher):
         self._say, self._watchers = say, watchers
 
     def begin(self, config: Config, rounds_done: int) -> None:
-        """A run starts, or resumes."""
+        """Log that a run starts, or resumes."""
         self._say(f"{config.run_name}: {rounds_done} of {config.rounds} rounds are done")
         for watcher in self._watchers:
             watcher.begin(config, rounds_done)
 
     def round_done(self, config: Config, info: RoundInfo) -> None:
-        """A round is over."""
+        """Log a finished round."""
         for suspect in info.suspects:
             words, device = f"round {info.round}: {in_words(suspect)}", suspect["device"]
             self._say(words, "suspect", round=info.round, device=device)
@@ -141,7 +141,7 @@ class Teller(Watcher):
             watcher.round_done(config, info)
 
     def end(self, result: RunResult) -> None:
-        """A run is over."""
+        """Log the end of a run."""
         self._say(f"{result.config.run_name}: finished", "finished")
         for watcher in self._watchers:
             watcher.end(result)

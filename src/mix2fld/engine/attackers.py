@@ -86,7 +86,7 @@ class _Stage:
 
     @property
     def last(self) -> Floats:
-        """The last global value."""
+        """The last global value, as a row of numbers."""
         return self._protocol.last_row(self._server)
 
     def sends(self, message: Message) -> bool:
@@ -137,11 +137,11 @@ class _Statistics(_Stage):
 
     @property
     def last(self) -> Floats:
-        """Nobody knows any."""
+        """Statistics have no last global value: zero."""
         return np.zeros(1)
 
     def sends(self, message: Message) -> bool:
-        """Only once."""
+        """Whether the upload has statistics, which a device sends once."""
         return message.once is not None
 
     def learned(self, message: Message) -> Floats:

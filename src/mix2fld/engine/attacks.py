@@ -61,7 +61,7 @@ def flip_sign(known: Known) -> Floats:
 
 
 def enlarge(known: Known) -> Floats:
-    """What was learned, enlarged."""
+    """What was learned, times the strength of the attack."""
     return known.strength * known.own
 
 
@@ -83,7 +83,7 @@ def little(known: Known) -> Floats:
 
 
 def nothing(known: Known) -> Floats:
-    """Zeros."""
+    """Zeros in place of what was learned."""
     return np.zeros_like(known.own)
 
 

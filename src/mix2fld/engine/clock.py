@@ -19,7 +19,7 @@ class Clock:
 
     @property
     def seconds(self) -> float:
-        """All of them."""
+        """Communication and computing together."""
         return self.communication + self.computing
 
     def after(self, *, communication: float = 0.0, computing: float = 0.0) -> "Clock":

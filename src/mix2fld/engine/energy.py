@@ -26,7 +26,7 @@ class Spent(NamedTuple):
 
     @property
     def total(self) -> Floats:
-        """Of each device."""
+        """Joules of each device, all parts together."""
         return self.transmit + self.receive + self.computing + self.idle
 
 

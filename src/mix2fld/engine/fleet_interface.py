@@ -72,7 +72,7 @@ class Outcome(NamedTuple):
 
 
 class Delivered(NamedTuple):
-    """Who has the download."""
+    """Which devices received the download, and how long that took."""
 
     devices: frozenset[int]
     network_seconds: float = 0.0

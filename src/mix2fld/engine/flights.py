@@ -41,7 +41,7 @@ class Flight(NamedTuple):
     """How its upload ended, if it did."""
 
     def tree(self) -> State:
-        """For a checkpoint."""
+        """The flight as plain values, for a checkpoint."""
         return {**self._asdict(), "message": self.message and tree_of(self.message)}
 
     @classmethod

@@ -24,7 +24,7 @@ class Roster:
 
     @classmethod
     def empty(cls, devices: int, metrics: int = 1) -> "Roster":
-        """Before the first round."""
+        """The roster before the first round."""
         zeros = np.zeros(devices, np.int64)
         shape = (devices,) if metrics == 1 else (devices, metrics)
         return cls(np.full(shape, np.nan), zeros, zeros, zeros)

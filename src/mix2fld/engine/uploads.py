@@ -23,7 +23,7 @@ SUM = -1
 
 
 class Collected(NamedTuple):
-    """Outcome of the uploads."""
+    """What the server has when it waits no longer."""
 
     inbox: dict[int, Upload]
     delivered: frozenset[int]

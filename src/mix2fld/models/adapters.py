@@ -10,8 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from mix2fld.base.errors import InputError
-from mix2fld.models.model_checks import first_line
+from mix2fld.base.errors import InputError, first_line
 from mix2fld.types import Model, Weights
 
 NO_STATE = (

@@ -7,9 +7,8 @@ write it in ``networks`` and name it in ``MODELS``.
 from collections.abc import Callable
 from functools import partial
 
-from mix2fld.base.custom_code import import_custom
-from mix2fld.base.errors import InputError, Mix2fldError, did_you_mean
-from mix2fld.models.model_checks import first_line
+from mix2fld.base.custom_code import custom_code, import_custom
+from mix2fld.base.errors import InputError, did_you_mean
 from mix2fld.models.networks import (
     SampleShape,
     cifar_cnn,
@@ -62,16 +61,8 @@ def _suitable(sample_shape: SampleShape) -> str:
 
 def _build_own(name: str, sample_shape: SampleShape, num_labels: int) -> Model:
     builder = _import_builder(name)
-    try:
+    with custom_code("model", name, "fails as function(sample_shape, num_labels)"):
         model = builder(sample_shape, num_labels)
-    except Mix2fldError:
-        raise
-    except Exception as error:
-        raise InputError(
-            field="model",
-            value=name,
-            hint=f"fails as function(sample_shape, num_labels) ({first_line(error)})",
-        ) from error
     if is_torch_module(model):
         return from_torch(partial(builder, sample_shape, num_labels), type(model).__name__)
     if not isinstance(model, Model):
@@ -85,16 +76,8 @@ def _build_own(name: str, sample_shape: SampleShape, num_labels: int) -> Model:
 
 def _import_builder(name: str) -> Builder:
     module_name, _, function_name = name.partition(":")
-    try:
+    with custom_code("model", name, f"module {module_name!r} cannot be imported"):
         module = import_custom(module_name, f"model = {name}")
-    except Mix2fldError:
-        raise
-    except Exception as error:
-        raise InputError(
-            field="model",
-            value=name,
-            hint=f"module {module_name!r} cannot be imported ({first_line(error)})",
-        ) from error
     builder = getattr(module, function_name, None)
     if not callable(builder):
         public = [key for key, value in vars(module).items() if callable(value) and key[0] != "_"]

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.interpreters.partial_eval import dce_jaxpr
 
-from mix2fld.base.errors import InputError
+from mix2fld.base.errors import InputError, first_line
 from mix2fld.types import Model, Weights
 
 
@@ -121,8 +121,3 @@ def _abstract_weights(model: Model) -> Weights:
         raise InputError(
             f"model {model.name}: cannot be initialised ({first_line(error)})"
         ) from None
-
-
-def first_line(error: Exception) -> str:
-    """The first line of an error's message, or its type if it has none."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

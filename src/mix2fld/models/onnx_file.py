@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.data.samples import in_units
 from mix2fld.dataset import SampleFormat
 from mix2fld.models.adapters import library
 from mix2fld.models.onnx_graph import OPSET, onnx_graph
@@ -92,7 +93,7 @@ def _of_torch(exported: Exported) -> Any:
             """Probabilities, or what the module returns."""
             fed = measured
             if samples.dtype == "uint8":
-                fed = measured.float() / 255
+                fed = in_units(measured.float())
             elif samples.mean:
                 fed = (measured - self.mean) / self.std
             if first:
@@ -115,7 +116,7 @@ def _of_torch(exported: Exported) -> Any:
 def _fed(measured: Any, samples: SampleFormat, numpy: Any) -> Any:
     """What the model is fed of samples as they are measured."""
     if samples.dtype == "uint8":
-        return measured.astype(numpy.float32) / 255
+        return in_units(measured.astype(numpy.float32))
     if not samples.mean:
         return measured
     return (measured - numpy.array(samples.mean, numpy.float32)) / numpy.array(

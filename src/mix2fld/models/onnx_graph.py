@@ -74,7 +74,7 @@ class _Graph:
         return name
 
     def constant(self, value: Any) -> str:
-        """Add an array; its name."""
+        """Add an array to the graph, and return its name."""
         name = self._name()
         self.constants.append(self._onnx.numpy_helper.from_array(np.array(value), name))
         return name

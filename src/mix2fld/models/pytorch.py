@@ -9,9 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.base.errors import InputError, Mix2fldError
+from mix2fld.base.errors import InputError, Mix2fldError, first_line
 from mix2fld.models.adapters import library
-from mix2fld.models.model_checks import first_line
 from mix2fld.types import Model, Tensors, TorchModule
 
 

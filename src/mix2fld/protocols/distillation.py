@@ -193,7 +193,7 @@ class Mix2FLD(FLD):
 
 
 def trained_on(samples: SeedSet, steps: int) -> StepInfo:
-    """What a conversion comes to."""
+    """What to record of a conversion: its steps and samples."""
     return StepInfo(steps, words=f"took {steps:,} steps on {len(samples.targets):,} samples")
 
 

@@ -76,7 +76,7 @@ class GlobalVersions:
 
     @cached_property
     def download_codec(self) -> GlobalSteps:
-        """Weights, or steps."""
+        """The codec of the downlink: of all weights, or of the steps that were missed."""
         protocol = self.inner
         return GlobalSteps(
             protocol.devices, protocol.upload_codec, self._codec, protocol.download_codec

@@ -142,7 +142,7 @@ class PrivateStatistics(DownloadsWeights):
         return StatisticsPart(stage, noisy.astype(np.float32))
 
     def on_acknowledged(self, state: State, local: Local, read: Callable[[], Any]) -> State:
-        """The next part is due."""
+        """The next part of the statistics is due."""
         return {} if read() is None else {STAGE: (SCATTER, DONE, DONE)[int(state[STAGE])]}
 
     def download(self, server: ServerState) -> Any:

@@ -57,7 +57,7 @@ class Replayed:
         return self.inner.download(server), _trusted(server)
 
     def download_to(self, server: ServerState, device: int) -> Any:
-        """With all seed samples."""
+        """The last download, with the seed samples of all devices."""
         return self.inner.download_to(server, device), _trusted(server)
 
     def download_for(self, server: ServerState, audience: Sequence[int], arrives: Arrives) -> Any:
@@ -88,13 +88,13 @@ class Replayed:
         return {**self.inner.taken(inner, states), REPLAY: add_to_stock(self._empty, seeds)}
 
     def has_taken(self, value: tuple[Any, Any], state: State) -> bool:
-        """As without seeds."""
+        """Whether the device has the model; seed samples do not matter here."""
         return self.inner.has_taken(value[0], state)
 
     def after_step(
         self, before: ServerState, after: ServerState, inbox: Inbox, round_number: int
     ) -> ServerState:
-        """As without seeds."""
+        """The server state of the downlink without seed samples."""
         return self.inner.after_step(before, after, inbox, round_number)
 
     def on_receipt(

@@ -12,8 +12,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from mix2fld.base.accounting import Guarantee
-from mix2fld.base.custom_code import import_custom
-from mix2fld.base.errors import InputError, Mix2fldError, did_you_mean
+from mix2fld.base.custom_code import custom_code, import_custom
+from mix2fld.base.errors import InputError, did_you_mean
 from mix2fld.protocols.base import Isolated, Protocol, parameters_of
 from mix2fld.protocols.distillation import FD, FLD, Mix2FLD, MixFLD
 from mix2fld.protocols.labels import CFD
@@ -84,17 +84,8 @@ def get_protocol(spelled: str) -> Protocol:
 def custom_protocol(name: str) -> Protocol:
     """The protocol ``package.module:NAME``: a class of ``Protocol``, or an object of one."""
     module_name, _, attribute = name.partition(":")
-    try:
+    with custom_code("protocols", name, f"module {module_name!r} cannot be imported"):
         module = import_custom(module_name, f"protocols = {name}")
-    except Mix2fldError:
-        raise
-    except Exception as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise InputError(
-            field="protocols",
-            value=name,
-            hint=f"module {module_name!r} cannot be imported ({reason})",
-        ) from error
     found = getattr(module, attribute, None)
     made = found() if isinstance(found, type) and issubclass(found, Protocol) else found
     if not isinstance(made, Protocol):

@@ -79,7 +79,7 @@ def standing_of(run: LoadedRun) -> Standing:
 
 
 def state_record(run: LoadedRun) -> dict[str, Any]:
-    """The same for the page."""
+    """The state of a run, as the page has it."""
     standing = standing_of(run)
     return {
         "protocol": title_of(run.protocol),

@@ -30,7 +30,7 @@ class Series:
 
     @property
     def setting(self) -> int:
-        """The first setting."""
+        """The first setting of the series."""
         return self.settings[0]
 
     @property

@@ -35,10 +35,10 @@ class Watcher:
         """A run starts, or resumes after ``rounds_done`` rounds."""
 
     def round_done(self, config: Config, info: RoundInfo) -> None:
-        """A round is over."""
+        """Called after each round."""
 
     def end(self, result: RunResult) -> None:
-        """A run is over."""
+        """Called when a run is finished."""
 
 
 class EachNoteOnce(Watcher):

@@ -17,7 +17,7 @@ from mix2fld.base.files import write_atomic, writing
 from mix2fld.config.settings import Config
 from mix2fld.data.columns import Column, encode
 from mix2fld.data.forecast import SeriesColumns
-from mix2fld.data.samples import as_measured, standardise
+from mix2fld.data.samples import PIXEL_MAX, as_measured, standardise
 from mix2fld.data.tables import columns_of
 from mix2fld.dataset import Dataset, SampleFormat
 from mix2fld.models.adapters import library
@@ -170,7 +170,7 @@ class TrainedModel:
             **{name: value for name, value in self.form.items() if name != "samples"},
             "sample_shape": samples.shape,
             "dtype": samples.dtype,
-            "fed_as": "x / 255" if samples.dtype == "uint8" else "x",
+            "fed_as": f"x / {PIXEL_MAX}" if samples.dtype == "uint8" else "x",
             "value_range": [samples.low, samples.high],
             "standardisation": {"mean": samples.mean, "std": samples.std},
             "network": samples.record().get("network"),

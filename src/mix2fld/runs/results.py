@@ -49,7 +49,7 @@ class RunResult:
 
     @property
     def trained(self) -> "Trained":
-        """What it has learned."""
+        """The trained models of the run."""
         if self.find is None:
             raise InputError(f"{self.config.run_name}: its weights were not kept")
         return self.find()
@@ -74,7 +74,7 @@ class RunResult:
         return [DeviceResult(device, lambda: self.trained) for device in range(count)]
 
     def frame(self, rows: "Rows" = "rounds") -> "pd.DataFrame":
-        """As ``mix2fld.load_runs``, of this run."""
+        """The run as a table, like that of ``mix2fld.load_runs``."""
         return Results([self]).frame(rows)
 
     def _repr_html_(self) -> str:
@@ -88,7 +88,7 @@ class Results(list[RunResult]):
     """The runs of a config: a list that a notebook shows as a table and a picture."""
 
     def frame(self, rows: "Rows" = "rounds") -> "pd.DataFrame":
-        """As ``mix2fld.load_runs``, of these runs."""
+        """These runs as a table, like that of ``mix2fld.load_runs``."""
         from mix2fld.runs.reader import LoadedRun, frame_of
 
         runs = [LoadedRun(Path(r.config.run_name), r.config, r.rounds, True) for r in self]

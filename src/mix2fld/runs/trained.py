@@ -30,7 +30,7 @@ Form = dict[str, Any]
 
 
 def form_of(learning: Learning, dataset: Dataset) -> Form:
-    """That of a run."""
+    """What the weights of a run stand for: its model, data and task."""
     count = learning.dims.num_labels if learning.task.by_label else 0
     part = learning.config.learning.trained
     return {

@@ -43,7 +43,7 @@ class ThisProcess:
         return [Event(job, done=done)]
 
     def stop(self) -> None:
-        """Nothing outlives a call."""
+        """Nothing to stop: no process outlives a call."""
 
 
 class _Ticking(Notes):

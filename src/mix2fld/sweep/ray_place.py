@@ -34,7 +34,7 @@ class Pieces(NamedTuple):
 
 
 def whole(folder: Path) -> Pieces:
-    """Everything that a folder holds."""
+    """All files of a folder, by name."""
     return Sender(folder).changes()
 
 

@@ -36,7 +36,7 @@ class Place(Protocol):
         """How many cores its jobs use at a time."""
 
     def begin(self, job: Job) -> None:
-        """Take a job."""
+        """Start a job."""
 
     def events(self, seconds: float, tick: Callable[[], None]) -> list[Event]:
         """News of the jobs taken, after at most so long; ``tick`` is called while it waits."""
@@ -47,7 +47,7 @@ class Place(Protocol):
 
 @dataclass(eq=False)
 class Track:
-    """How a job fares."""
+    """The state of a job: waiting, running, done or failed."""
 
     job: Job
     status: Status = "waiting"
@@ -61,7 +61,7 @@ class Track:
 
 @dataclass
 class Progress:
-    """How all jobs fare."""
+    """The states of all jobs, and the time left."""
 
     tracks: list[Track]
     started: float = field(default_factory=time.monotonic)

@@ -230,7 +230,7 @@ def _storage(optuna: Any, search: Search, out: Path) -> Any:
 
 def _sampler(optuna: Any, search: Search, number: int) -> Any:
     """Seeded for each trial: an interrupted search tries what an uninterrupted one would."""
-    seed = integer(search.base.seeds[0], "search", number) % 2**32
+    seed = integer(search.base.at().seed, "search", number) % 2**32
     if len(search.objectives) > 1:
         return optuna.samplers.NSGAIISampler(seed=seed, population_size=10)
     return optuna.samplers.TPESampler(seed=seed)

@@ -55,7 +55,7 @@ class Classification(Task):
         return targets
 
     def labels(self, values: NDArray[Any]) -> NDArray[np.int32]:
-        """As they are."""
+        """The labels themselves: each is a group."""
         return values
 
     def score(self, outputs: NDArray[np.float32], targets: NDArray[np.float32]) -> int:
@@ -63,7 +63,7 @@ class Classification(Task):
         return int((outputs.argmax(axis=1) == targets.argmax(axis=1)).sum())
 
     def measure(self, sums: Sums, samples: int) -> float:
-        """Accuracy."""
+        """Accuracy: the share of samples that get their label."""
         return float(sums[0]) / samples
 
     def measure_statistics(

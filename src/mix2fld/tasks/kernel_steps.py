@@ -57,7 +57,7 @@ class KernelStepper:
         return np.ascontiguousarray(inputs), np.ascontiguousarray(labels)
 
     def count_correct(self, tests: Any, models: Sequence[Tensors]) -> list[int]:
-        """One model a thread."""
+        """Count for several models, each in a thread."""
         return in_threads(lambda model: self._kernel.count_correct(model, *tests), models)
 
     def _steps(

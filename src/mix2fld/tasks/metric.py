@@ -51,7 +51,7 @@ class Metric:
 
     @property
     def superlative(self) -> str:
-        """Who is best."""
+        """The best protocol, in words of the metric: the most accurate."""
         return "the most accurate" if self.name == "accuracy" else f"the best in {self.name}"
 
     @property

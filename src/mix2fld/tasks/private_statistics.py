@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from mix2fld.base.accounting import noise_multiplier, shares
 from mix2fld.base.streams import stream
+from mix2fld.data.samples import PIXEL_MAX
 from mix2fld.tasks.class_statistics import HEAD_SCALE, square, upper_triangle
 from mix2fld.tasks.edges import Floats
 from mix2fld.tasks.features import Features, clip_norms
@@ -181,7 +182,7 @@ def _length_on_noise(learning: Learning, features: Features) -> float:
     samples = learning.dims.samples
     rng = stream(learning.seed, "noise-inputs")
     shape = (NOISE_INPUTS, *samples.shape)
-    largest = 255 if samples.dtype == "uint8" else int(samples.high)
+    largest = PIXEL_MAX if samples.dtype == "uint8" else int(samples.high)
     drawn = (
         np.clip(rng.normal(size=shape), samples.low, samples.high).astype(np.float32)
         if samples.dtype == "float32"

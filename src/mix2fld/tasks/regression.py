@@ -95,7 +95,7 @@ class Regression(Task):
         return replace(task, baselines=errors)
 
     def targets(self, values: NDArray[Any]) -> NDArray[np.float32]:
-        """Standardised."""
+        """Numbers standardised by the training targets."""
         rows = np.asarray(values, np.float64).reshape(len(values), -1)
         return ((rows - np.array(self.mean)) / np.array(self.std)).astype(np.float32)
 
@@ -104,7 +104,7 @@ class Regression(Task):
         return outputs.astype(np.float64) * np.array(self.std) + np.array(self.mean)
 
     def labels(self, values: NDArray[Any]) -> NDArray[np.int32]:
-        """The bins."""
+        """The bin of each number."""
         return bins_of(self.targets(values), self.edges)
 
     def group_of(self, targets: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -116,7 +116,7 @@ class Regression(Task):
         return self._of(outputs - targets).mean()
 
     def torch_loss(self, outputs: Any, targets: Any) -> Any:
-        """The same."""
+        """The loss as a PyTorch function."""
         return self.loss(outputs, targets)
 
     def _of(self, errors: Any) -> Any:

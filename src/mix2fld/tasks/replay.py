@@ -30,7 +30,7 @@ def empty_stock(dims: Dimensions, devices: int, mix_size: int) -> State:
 
 
 def add_to_stock(stock: State, seeds: Mapping[int, Seeds]) -> State:
-    """The stock with these seeds."""
+    """The device's stock of seed samples with these added."""
     if not seeds:
         return stock
     more = {name: array.copy() for name, array in stock.items()}

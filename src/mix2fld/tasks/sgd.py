@@ -12,6 +12,7 @@ from jax import Array
 
 from mix2fld.base.errors import InputError, did_you_mean
 from mix2fld.config.settings import LearningConfig
+from mix2fld.data.samples import in_units
 from mix2fld.tasks.losses import Loss, signed_weight
 from mix2fld.tasks.training import base_rate
 from mix2fld.types import Model, Phase, Samples, Weights
@@ -189,5 +190,8 @@ def correct_predictions(model: Model, images: Array, labels: Array, weights: Wei
 
 
 def unit_pixels(images: Array) -> Array:
-    """Pixels as float32 where a stored 255 is 1."""
-    return images.astype(jnp.float32) / 255 if images.dtype == jnp.uint8 else images
+    """Samples as a model is fed them, in JAX."""
+    if images.dtype != jnp.uint8:
+        return images
+    fed: Array = in_units(images.astype(jnp.float32))
+    return fed

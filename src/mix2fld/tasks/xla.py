@@ -101,7 +101,7 @@ class XlaStepper:
         return on_every_core((batches, truth.astype(np.int32)))
 
     def count_correct(self, tests: Any, models: Sequence[Tensors]) -> list[int]:
-        """All models at once."""
+        """Count for all models in one call."""
         if not models:
             return []
         stacked = self._tree(_stacked(models))

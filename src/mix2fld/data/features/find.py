@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.base.custom_code import import_custom
-from mix2fld.base.errors import InputError, Mix2fldError, did_you_mean
+from mix2fld.base.custom_code import custom_code, import_custom
+from mix2fld.base.errors import InputError, did_you_mean
 from mix2fld.base.folders import expand_home
 from mix2fld.data.features.catalogue import NETWORKS, NamedNetwork
 from mix2fld.data.features.network import Floats, Network, made_network
 from mix2fld.data.features.onnx_network import onnx_network
-from mix2fld.data.place_errors import one_line
 from mix2fld.data.samples import as_fed
 from mix2fld.dataset import FrozenNetwork, SampleFormat
 
@@ -92,17 +91,9 @@ def _is_image(shape: tuple[int, ...], dtype: str) -> bool:
 
 def _own_network(name: str, shape: tuple[int, ...], dtype: str) -> Network:
     module_name, _, function_name = name.partition(":")
-    try:
+    with custom_code("features", name, "fails as function(sample_shape)"):
         module = import_custom(module_name, f"features = {name}")
         made = getattr(module, function_name)(shape)
-    except Mix2fldError:
-        raise
-    except Exception as error:
-        raise InputError(
-            field="features",
-            value=name,
-            hint=f"fails as function(sample_shape) ({one_line(error)})",
-        ) from None
     file = getattr(module, "__file__", None)
     code = Path(file).read_bytes() if file else b""
     return network_of(made, name, shape, dtype, code)

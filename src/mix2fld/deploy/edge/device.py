@@ -75,7 +75,7 @@ class Device:
         line.publish(topics.presence(self.number), told, qos=1, retain=True)
 
     def lost(self, line: Line) -> None:
-        """A device waits."""
+        """The connection is lost: the device waits until it is back."""
 
     def hear(self, line: Line, topic: str, payload: bytes) -> None:
         """Do what a message asks; what cannot be read is left alone."""

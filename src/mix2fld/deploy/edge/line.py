@@ -20,7 +20,7 @@ class Line(Protocol):
         """Hear a topic; its retained message comes if the subscription is new, or ``again``."""
 
     def unsubscribe(self, topic: str) -> None:
-        """Hear a topic no longer."""
+        """Stop receiving the messages of a topic."""
 
 
 def no_log(line: str) -> None:
@@ -37,4 +37,4 @@ class Listener(Protocol):
         """The connection broke; it is made again."""
 
     def hear(self, line: Line, topic: str, payload: bytes) -> None:
-        """A message came in."""
+        """Handle an incoming message."""

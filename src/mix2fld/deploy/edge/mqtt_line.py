@@ -156,7 +156,7 @@ class MqttLine:
         self._client.subscribe(topic, options=SubscribeOptions(qos=qos, retainHandling=handling))
 
     def unsubscribe(self, topic: str) -> None:
-        """Hear a topic no longer."""
+        """Stop receiving the messages of a topic."""
         self._client.unsubscribe(topic)
 
     def _on_connect(self, client: Any, data: Any, flags: Any, reason: Any, properties: Any) -> None:

@@ -32,7 +32,7 @@ SKELETON = "skeleton"
 
 
 class StoredState(NamedTuple):
-    """A device between two rounds."""
+    """The state of a device between two rounds, as it is stored."""
 
     round: int
     state: State  # as the protocol's row defines it

@@ -28,7 +28,7 @@ def orders(device: int | str) -> str:
 
 
 def uploads(device: int | str) -> str:
-    """Where a device answers."""
+    """The topic of the answers of a device."""
     return f"u/{device}"
 
 

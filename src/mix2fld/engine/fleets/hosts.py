@@ -57,7 +57,7 @@ class Hosts:
         return self.ready()[0]
 
     def stop(self) -> None:
-        """End all of them."""
+        """Stop all hosts."""
         for host in (*self._ready, *self._starting.values()):
             self.ray.kill(host)
         self._ready, self._starting = [], {}

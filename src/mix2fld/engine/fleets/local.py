@@ -128,7 +128,7 @@ class LocalFleet:
         return self._states.read(states, self.available())
 
     def available(self) -> Sequence[int]:
-        """All devices, always."""
+        """All devices: in a simulation, none is ever away."""
         return range(len(self.parts))
 
     def train(self, states: States, order: Order) -> tuple[PendingRound, Trained]:

@@ -94,7 +94,7 @@ class RayFleet:
         )
 
     def available(self) -> Sequence[int]:
-        """All devices, always."""
+        """All devices: in a simulation, none is ever away."""
         return range(self._scenario.devices)
 
     def train(self, states: Any, order: Order) -> tuple[PendingRound, Trained]:

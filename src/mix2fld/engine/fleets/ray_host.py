@@ -85,7 +85,7 @@ class Host:
         return versions()
 
     def pid(self) -> int:
-        """Its process."""
+        """The process id of the host."""
         return os.getpid()
 
     def begin(self, plan: RunPlan, dataset: "Dataset") -> None:

@@ -8,7 +8,7 @@ from mix2fld.engine.policies.buffered import Buffered
 
 @dataclass(frozen=True)
 class Asynchronous(Buffered):
-    """A buffer of one upload."""
+    """A step for every upload (FedAsync): a buffer of one."""
 
     spelled: ClassVar[str] = (
         "asynchronous, or asynchronous:0.2, its mixing; also power= and oldest="

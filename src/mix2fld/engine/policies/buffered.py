@@ -34,15 +34,15 @@ class Buffered(Policy):
             raise self.refused(config.availability.wait, "mixing must be above 0 and at most 1")
 
     def enough(self, asked: int) -> float:
-        """The buffer is full."""
+        """The uploads that fill the buffer, however many devices were asked."""
         del asked
         return self.uploads
 
     def weight(self, staleness: int) -> float:
-        """The older, the less."""
+        """(1 + staleness) to the minus ``power``; 0 for an upload that is too old."""
         return float((1 + staleness) ** -self.power) if staleness <= self.oldest else 0.0
 
     @property
     def share(self) -> float:
-        """As set."""
+        """The share of a step's model in the mix with the last one, as configured."""
         return self.mixing

@@ -17,11 +17,11 @@ class Deadline(Policy):
     seconds: float
 
     def check(self, config: "Config") -> None:
-        """Some time."""
+        """Refuse a deadline that is not above 0 seconds."""
         if not self.seconds:
             raise self.refused(config.availability.wait)
 
     @property
     def limit(self) -> float:
-        """The deadline."""
+        """Seconds after which the server waits no longer."""
         return self.seconds

@@ -46,7 +46,7 @@ class Policy:
 
     @classmethod
     def refused(cls, spelled: str, hint: str = "") -> InputError:
-        """Why a spelling means nothing."""
+        """The error for a spelling without a meaning."""
         return InputError(field="wait", value=f"{spelled!r}", hint=hint or f"must be {cls.spelled}")
 
     def check(self, config: "Config") -> None:

@@ -27,5 +27,5 @@ class Quorum(Policy):
             raise self.refused(config.availability.wait, hint)
 
     def enough(self, asked: int) -> float:
-        """The share, rounded up."""
+        """The uploads that are required; of a share, their number is rounded up."""
         return math.ceil(self.uploads * asked - 1e-9) if self.uploads <= 1 else self.uploads

@@ -47,7 +47,7 @@ class MarkovAvailability(Link):
         return here if reached is None else here & reached, {"link": inner, "here": here}
 
     def at(self, state: State, seconds: float) -> State:
-        """As the link has it."""
+        """The state of the link at a moment."""
         return {**state, "link": self.link.at(state["link"], seconds)}
 
     def transmit(

@@ -75,7 +75,7 @@ class PathLoss(ABC):
             )
 
     def across(self, distances_m: Floats) -> Floats:
-        """From antenna to antenna: d_3D."""
+        """The distance from antenna to antenna, d_3D."""
         return np.hypot(distances_m, self.base_m - self.device_m)
 
     @abstractmethod
@@ -83,7 +83,7 @@ class PathLoss(ABC):
         """Loss in dB with a line of sight."""
 
     def without_sight(self, distances_m: Floats) -> Floats:
-        """Loss in dB without one."""
+        """Loss in dB without a line of sight; the same for a model that knows no difference."""
         return self.with_sight(distances_m)
 
     def chance_of_sight(self, distances_m: Floats) -> Floats:
@@ -113,7 +113,7 @@ class PowerLaw(PathLoss):
         return cls(config.cell.carrier_ghz, 0.0, 0.0, config.channel.path_loss_exponent)
 
     def with_sight(self, distances_m: Floats) -> Floats:
-        """10 alpha log10 r."""
+        """Loss in dB: 10 alpha log10 r."""
         return 10 * self.exponent * np.log10(distances_m)
 
     def gain(self, distances_m: Floats, in_sight: NDArray[np.bool_], more_db: float) -> Floats:

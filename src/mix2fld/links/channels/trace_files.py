@@ -78,7 +78,7 @@ class Trace:
         return float(self.uplink.times[-1])
 
     def carried(self, direction: Direction) -> Carried:
-        """One direction."""
+        """What the trace carries in one direction."""
         return self.uplink if direction == "uplink" else self.downlink
 
     def available_at(self, seconds: float) -> bool:
