@@ -28,6 +28,7 @@ from mix2fld.protocols.inverse_mixup import (
     mixing_matrix,
     unmix,
 )
+from mix2fld.protocols.parts import StepInfo
 from mix2fld.protocols.seed_samples import mixed_samples, soft_labels
 from mix2fld.runs.simulation import make_simulation, run
 from mix2fld.tasks.classification import Classification
