@@ -67,7 +67,9 @@ class ExportCommand:
                     frame.to_parquet(self.out, index=False)
         except ImportError:
             raise InputError(
-                "to = 'parquet': needs pyarrow; install it with: pip install 'mix2fld[frames]'"
+                field="to",
+                value="'parquet'",
+                hint="needs pyarrow; install it with: pip install 'mix2fld[frames]'",
             ) from None
         shape = f"{len(frame):,} rows, {len(frame.columns)} columns"
         self.output.console().print(f"{shape} in {bold(self.out)}")

@@ -168,8 +168,10 @@ class CommonSettings(Section):
             self.participants != "all" or self.stop_when_converged
         ):
             raise InputError(
-                "evaluated_rounds = last: must be all with participants or stop_when_converged, "
-                "where the last round of a device is not known in advance"
+                field="evaluated_rounds",
+                value="last",
+                hint="must be all with participants or stop_when_converged, where "
+                "the last round of a device is not known in advance",
             )
         every = self.updates.upload_every
         if every > self.rounds:

@@ -30,8 +30,10 @@ def measured_samples(dataset: "Dataset", config: Config) -> "tuple[Inputs, NDArr
     free = np.setdiff1d(np.arange(len(values)), held)
     if not len(free):
         raise InputError(
-            f"measured_on = validation: the devices hold all {len(values):,} training samples; "
-            "decrease devices or samples_per_device"
+            field="measured_on",
+            value="validation",
+            hint=f"the devices hold all {len(values):,} training samples; "
+            "decrease devices or samples_per_device",
         )
     chosen = stream(config.seed, "validation").permutation(free)[: count or VALIDATION_SAMPLES]
     return dataset.train_inputs[chosen], values[chosen]

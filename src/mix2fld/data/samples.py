@@ -58,8 +58,10 @@ def standardised(dataset: Dataset) -> Dataset:
     """The dataset with mean 0 and deviation 1 in every channel of its training samples."""
     if dataset.samples.dtype != "float32" or dataset.mean:
         raise InputError(
-            f"standardise = always: samples are {dataset.samples}; only float32 samples can be "
-            "standardised, and only once"
+            field="standardise",
+            value="always",
+            hint=f"samples are {dataset.samples}; only float32 samples can be "
+            "standardised, and only once",
         )
     mean, std = channel_statistics(dataset.train_inputs)
     return replace(

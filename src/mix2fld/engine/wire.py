@@ -49,8 +49,10 @@ class Wire:
             self.downlink = self._replayed()
         elif protocol.needs_replay:
             raise InputError(
-                f"replay = 0: {protocol.title} labels seeds that all devices share, which replay "
-                "multicasts; must be above 0"
+                field="replay",
+                value="0",
+                hint=f"{protocol.title} labels seeds that all devices share, which "
+                "replay multicasts; must be above 0",
             )
 
     @property

@@ -88,8 +88,10 @@ def signal_cnn(sample_shape: SampleShape, num_labels: int) -> Model:
     taps, width, pool = 5, 24, 4
     if len(sample_shape) != 2 or sample_shape[0] < pool**2:
         raise InputError(
-            f"model = signal-cnn: samples are {list(sample_shape)}, but must be windows [T, C] of "
-            f"at least {pool**2} steps; choose mlp"
+            field="model",
+            value="signal-cnn",
+            hint=f"samples are {list(sample_shape)}, but must be windows [T, C] "
+            f"of at least {pool**2} steps; choose mlp",
         )
     length, channels = sample_shape
     features = width * (length // pool // pool)

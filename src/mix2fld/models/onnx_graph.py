@@ -145,7 +145,9 @@ class _Graph:
 
     def _conv_general_dilated(self, inputs: list[str], given: Mapping[str, Any], _: Any) -> str:
         if given["batch_group_count"] != 1 or set(given["lhs_dilation"]) != {1}:
-            raise InputError(f"to = onnx: a convolution of {self._title} is not translated")
+            raise InputError(
+                field="to", value="onnx", hint=f"a convolution of {self._title} is not translated"
+            )
         order = given["dimension_numbers"]
         below, above = zip(*given["padding"], strict=True)
         maps = self.add(
@@ -180,7 +182,9 @@ class _Graph:
         kept = [axis for axis in range(len(window)) if axis not in moved]
         dilated = {*given["base_dilation"], *given["window_dilation"]} != {1}
         if len(kept) != 2 or dilated:
-            raise InputError(f"to = onnx: a pooling of {self._title} is not translated")
+            raise InputError(
+                field="to", value="onnx", hint=f"a pooling of {self._title} is not translated"
+            )
         order = [*kept, *moved]
         pooled = self.add(
             operator,
@@ -237,7 +241,9 @@ class _Graph:
     def _pad(self, inputs: list[str], given: Mapping[str, Any], _: Any) -> str:
         below, above, between = zip(*given["padding_config"], strict=True)
         if any(between) or min(*below, *above) < 0:
-            raise InputError(f"to = onnx: a padding of {self._title} is not translated")
+            raise InputError(
+                field="to", value="onnx", hint=f"a padding of {self._title} is not translated"
+            )
         return self.add("Pad", [inputs[0], self._whole([*below, *above]), inputs[1]])
 
     def _select_n(self, inputs: list[str], given: Mapping[str, Any], _: Any) -> str:

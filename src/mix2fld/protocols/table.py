@@ -120,7 +120,9 @@ def _converted(name: str, row: Protocol, given: Mapping[str, str]) -> dict[str, 
             found[key] = type(default)(value)
         except ValueError:
             raise InputError(
-                f"protocols = {name}:{key}={value}: must be a number, such as {default}"
+                field="protocols",
+                value=f"{name}:{key}={value}",
+                hint=f"must be a number, such as {default}",
             ) from None
     return found
 
@@ -178,7 +180,8 @@ def _setting_of(name: str, row: Protocol, key: str) -> str | None:
     known = parameters_of(row)
     if key not in known:
         raise InputError(
-            f"protocols = '{name}:{key}=...': {name} has no parameter {key!r}; "
-            f"{did_you_mean(key, known)}"
+            field="protocols",
+            value=f"'{name}:{key}=...'",
+            hint=f"{name} has no parameter {key!r}; {did_you_mean(key, known)}",
         )
     return known[key]

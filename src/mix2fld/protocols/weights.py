@@ -61,7 +61,9 @@ class FL(DownloadsWeights):
 
     def __post_init__(self) -> None:
         if self.bits not in BITS:
-            raise InputError(f"protocols = fl:bits={self.bits}: must be 32, or from 2 to 16")
+            raise InputError(
+                field="protocols", value=f"fl:bits={self.bits}", hint="must be 32, or from 2 to 16"
+            )
 
     @property
     def upload_codec(self) -> Weights:

@@ -245,6 +245,8 @@ def _import_optuna() -> Any:
         import optuna
     except ImportError:
         raise InputError(
-            "search = optuna: needs Optuna; install it with: pip install 'mix2fld[cluster]'"
+            field="search",
+            value="optuna",
+            hint="needs Optuna; install it with: pip install 'mix2fld[cluster]'",
         ) from None
     return optuna

@@ -28,8 +28,9 @@ def edge_network(dims: Dimensions) -> Tensors:
     """The paper's network with these convolutions, and a last layer of zeros."""
     if not has_edges(dims):
         raise InputError(
-            "initial_weights = edges: are those of the paper's network; the model must be "
-            "paper-cnn, for images"
+            field="initial_weights",
+            value="edges",
+            hint="are those of the paper's network; the model must be paper-cnn, for images",
         )
     network = [np.zeros(shape, np.float32) for shape in dims.weight_shapes]
     network[1] += oriented_derivatives(dims.samples.shape[2]).astype(np.float32)

@@ -64,8 +64,11 @@ def _kernel(model: Model, config: LearningConfig) -> Kernel | None:
     kernel = model.kernel() if model.kernel is not None and suits else None
     if kernel is None and config.kernel == "native":
         raise InputError(
-            f"kernel = native: {model.name} with optimizer = {plain[0]}, batch_size = {plain[1]}, "
-            f"soft_label_teacher = {plain[2]} has no native kernel on this machine; use auto"
+            field="kernel",
+            value="native",
+            hint=f"{model.name} with optimizer = {plain[0]}, batch_size = {plain[1]}, "
+            f"soft_label_teacher = {plain[2]} has no native kernel on this "
+            "machine; use auto",
         )
     return kernel
 

@@ -218,7 +218,11 @@ class _Door:
             raise self._unreached(error.strerror or str(error)) from None
 
     def _unreached(self, reason: str) -> InputError:
-        return InputError(f"address = {self._host}:{self._port}: cannot be reached ({reason})")
+        return InputError(
+            field="address",
+            value=f"{self._host}:{self._port}",
+            hint=f"cannot be reached ({reason})",
+        )
 
 
 def _trusting(authority: Path) -> ssl.SSLContext:

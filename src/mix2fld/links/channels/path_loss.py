@@ -70,8 +70,9 @@ class PathLoss(ABC):
         outside = distances_m[(distances_m < low) | (distances_m > high)]
         if outside.size:
             raise InputError(
-                f"distance = {outside[0]:g} m: path_loss = {self.name} is made for {low:g} to "
-                f"{high:g} m"
+                field="distance",
+                value=f"{outside[0]:g} m",
+                hint=f"path_loss = {self.name} is made for {low:g} to {high:g} m",
             )
 
     def across(self, distances_m: Floats) -> Floats:
