@@ -24,6 +24,8 @@ from mix2fld.types import Dimensions, SampleFormat
 from stored_runs import contents
 from toys import CoinLink, toy_config, toy_dataset
 
+PROTOCOLS.pop("scaffold", None)  # other tests know the table without the example
+
 
 @pytest.fixture(autouse=True)
 def _with_the_row(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ ABOUT_LABELS = {
         "protocols/labels.py", "protocols/private.py",
         "protocols/seed_samples.py", "protocols/seed_screening.py",
         "engine/attackers.py", "engine/attacks.py", "engine/fleets/false_labels.py",
-        "advice/ranking.py", "cli/data.py", "runs/trained.py",
+        "cli/data.py", "runs/trained.py",
     },
     "accuracy": {
         "tasks", "sweep/search.py", "cli/sweep.py", "cli/predict.py", "runs/old_formats.py",

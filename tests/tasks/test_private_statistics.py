@@ -297,14 +297,14 @@ def test_updates_are_clipped_and_have_noise_before_any_codec(name: str) -> None:
     seen = []
     wire = simulation.scenario.wire
     codec = type(wire.protocol.upload_codec)
-    compress = codec.compress
+    compress_rows = codec.compress_rows
 
-    def listening(self: Any, update: Any, rng: Any, bit_budget: Any = None) -> Any:
-        seen.append(update)
-        return compress(self, update, rng, bit_budget)
+    def listening(self: Any, updates: Any, rngs: Any, bit_budgets: Any) -> Any:
+        seen.extend(updates)
+        return compress_rows(self, updates, rngs, bit_budgets)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(codec, "compress", listening)
+        patch.setattr(codec, "compress_rows", listening)
         state, _ = simulation.run_round(simulation.start())
         simulation.run_round(state)
     assert len(seen) == 4

@@ -37,7 +37,7 @@ class Replayed:
 
     @property
     def sends_steps(self) -> bool:
-        """As without seeds."""
+        """Whether the downlink without seed samples can carry steps."""
         return self.inner.sends_steps
 
     @property

@@ -312,8 +312,6 @@ class Noisy(Updates):
     rounds of the run use the budget, whether their uploads are delivered or not.
     """
 
-    upload_kind = "update"
-    sums = True
     training: Training = adjusted
     promise: Promise | None = of_updates
     epsilon: float = setting("privacy.epsilon", 8.0)
