@@ -103,6 +103,9 @@ crash: install ## Kill runs, inject faults; all must recover (half an hour)
 soak: install ## Run for an hour; memory and open files must stay constant
 	nice -n 15 $(BIN)/python -m reliability.soak $(ARGS)
 
+chaos: $(VENV)/.installed-test programs ## Kill parts of an MQTT fleet at random; all must recover
+	MIX2FLD_NEEDS_MOSQUITTO=1 $(BIN)/pytest -q -s -m long tests/deploy/test_chaos.py
+
 ## Measure
 
 reproduce: install ## Measure every figure and claim of the paper (two hours)

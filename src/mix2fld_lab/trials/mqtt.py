@@ -71,8 +71,8 @@ class MqttFleet(Processes):
         self.wait_for_port("broker", HOST, self._broker_port)
 
     def start_front(self) -> None:
-        """Start what closes connections that prove nothing; from now on its port is used."""
-        self.port = free_port()
+        """Start what closes connections that prove nothing; its port is used, also after this."""
+        self.port = free_port() if self.port == self._broker_port else self.port
         command = [sys.executable, "-P", "-m", "mix2fld.deploy.front"]
         command += ["--listen", f"{HOST}:{self.port}", "--broker", f"{HOST}:{self._broker_port}"]
         self.start("front", [*command, "--places", str(places(len(self.files)))])
