@@ -7,15 +7,26 @@ of the comparison that leave labels out, on MNIST and Fashion-MNIST.
 import argparse
 import json
 from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
 
 import mix2fld
+from mix2fld.base.spread import spread
 from mix2fld.data import load_dataset
 from mix2fld.extend import PARTITIONS
 
 FAULTS, FEATURES = 4, 24
+SEEDS = range(10, 20)
+NAMES = {
+    ("fl8", "auto"): "FL 8-bit",
+    ("murmur", 0.0): "Murmur, τ = 0",
+    ("murmur", 2.0): "Murmur, τ = 2",
+    ("murmur", "auto"): "Murmur, by the labels held",
+}
+"""By protocol and tau."""
 RULES: tuple[dict[str, Any], ...] = ({}, {"logit_adjustment": 2.0}, {"logit_adjustment": 0.0})
 
 
@@ -55,7 +66,7 @@ def on_machines() -> Iterator[dict[str, Any]]:
         "rounds": 5, "local_steps": 600, "link": "ideal", "update_bits": 200,
     }  # fmt: skip
     for noise in (0.6, 1.0):
-        for seed in (10, 11, 12):
+        for seed in SEEDS:
             data = machines(noise, seed)
             for protocol, rule in (("fl8", {}), *(("murmur", rule) for rule in RULES)):
                 config = mix2fld.Config.of(protocol=protocol, seed=seed, **common, **rule)
@@ -87,14 +98,76 @@ def measured(config: mix2fld.Config, data: mix2fld.Dataset) -> dict[str, Any]:
     return {"seed": config.seed, "protocol": config.protocol, "tau": tau, **reached}
 
 
+def rows(path: Path) -> list[dict[str, Any]]:
+    """The runs in a file of records."""
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def machines_table(runs: Sequence[dict[str, Any]]) -> str:
+    """The first table of decision 35: means over seeds, and their deviation."""
+    data = list(dict.fromkeys(run["data"] for run in runs if run["data"].startswith("machines")))
+    headings = [f"{name.removeprefix('machines, ')}: devices | server" for name in data]
+    lines = [f"| | {' | '.join(headings)} |", "|---|" + "---|---|" * len(data)]
+    for contender, name in NAMES.items():
+        cells = []
+        for each in data:
+            own = [r for r in runs if (r["data"], r["protocol"], r["tau"]) == (each, *contender)]
+            cells += [_cell([run[kind] for run in own]) for kind in ("devices", "server")]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def over_fl8(runs: Sequence[dict[str, Any]]) -> list[str]:
+    """By how many points Murmur's rule is above FL 8-bit on the machines, paired over seeds."""
+    lines = []
+    for data in dict.fromkeys(run["data"] for run in runs if run["data"].startswith("machines")):
+        own, fl8 = (
+            {r["seed"]: r for r in runs if (r["data"], r["protocol"], r["tau"]) == (data, *key)}
+            for key in (("murmur", "auto"), ("fl8", "auto"))
+        )
+        for kind in ("devices", "server"):
+            lead = spread([100 * (own[seed][kind] - fl8[seed][kind]) for seed in own])
+            half = (lead.high - lead.low) / 2
+            lines.append(f"{data}, {kind}: {lead.mean:+.1f} ± {half:.1f} points")
+    return lines
+
+
+def partitions_table(runs: Sequence[dict[str, Any]]) -> str:
+    """The second: one seed, devices / server."""
+    lines = ["| | τ = 2 | by the labels held |", "|---|---|---|"]
+    for data in dict.fromkeys(run["data"] for run in runs if "machines" not in run["data"]):
+        found = {run["tau"]: run for run in runs if run["data"] == data}
+        cells = [
+            f"{100 * found[tau]['devices']:.1f} / {100 * found[tau]['server']:.1f}"
+            for tau in (2.0, "auto")
+        ]
+        name = data.replace("fashion-mnist", "Fashion-MNIST").replace("mnist", "MNIST")
+        lines.append(f"| {name.replace('shards', 'two shards')} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _cell(values: Sequence[float]) -> str:
+    return f"{100 * fmean(values):.1f} ± {100 * stdev(values):.1f}"
+
+
 def main() -> None:
     """A line for each run, as it is done."""
     parts = {"machines": on_machines, "partitions": on_partitions}
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", default=[*parts], help="machines, partitions")
-    for name in parser.parse_args().parts:
-        for row in parts[name]():
-            print(json.dumps(row), flush=True)
+    parser.add_argument("--out", type=Path, default=Path("missing_labels.jsonl"))
+    parser.add_argument("--tables", type=Path, help="print the tables of such a file instead")
+    given = parser.parse_args()
+    if given.tables:
+        runs = rows(given.tables)
+        print(machines_table(runs), *over_fl8(runs), partitions_table(runs), sep="\n")
+        return
+    with given.out.open("a") as file:
+        for name in given.parts:
+            for row in parts[name]():
+                line = json.dumps(row)
+                print(line, flush=True)
+                file.write(line + "\n")
 
 
 if __name__ == "__main__":
