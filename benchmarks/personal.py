@@ -1,7 +1,8 @@
 """Weights that stay on their device, each device judged on samples of its own that it holds out.
 
-python -m benchmarks.personal: a line for each run, as it is done. Fixed before any run: settings
-as in the comparison (smartwatch) and in ``missing_labels`` (machines); nothing is tuned here. The
+python -m benchmarks.personal: a line for each run that the file lacks, as it is done. Fixed before
+any run: settings as in the comparison (smartwatch) and in ``missing_labels`` (machines); nothing is
+tuned here. The
 rate is 0.01 for all (``same_training``). Noise 2.0 was added when 0.6 was seen to leave no errors.
 """
 
@@ -26,6 +27,9 @@ CONTENDERS: tuple[dict[str, Any], ...] = (
     {"protocol": "fl", "personal": "FIRST"},
     {"protocol": "murmur", "update_bits": 500},
     {"protocol": "murmur", "update_bits": 500, "personal": "head"},
+    {"protocol": "isolated", "finetune_steps": 600},
+    {"protocol": "fl", "finetune_steps": 600},
+    {"protocol": "murmur", "update_bits": 500, "finetune_steps": 600},
 )
 """FIRST: all but the head, which alone is shared (LG-FedAvg)."""
 NAMES = {"isolated": "training alone", "fl": "FL", "murmur": "Murmur, 500 bits"}
@@ -57,7 +61,8 @@ def measured(case: Case, contender: dict[str, Any]) -> dict[str, Any]:
     if own.get("personal") == "FIRST":
         own["personal"] = first
     (result,) = mix2fld.run(mix2fld.Config.of(**own), dataset=data, progress=False)
-    reached = result.summary["own"]
+    tuned = result.summary.get("finetuned", result.summary)
+    reached = tuned["own"]
     return {
         "data": name,
         "seed": settings["seed"],
@@ -70,21 +75,28 @@ def measured(case: Case, contender: dict[str, Any]) -> dict[str, Any]:
 
 def table(path: Path) -> str:
     """The table of docs/howto/models.md, from a file of runs."""
-    runs: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    runs: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for line in path.read_text().splitlines():
         run = json.loads(line)
-        runs.setdefault((run["protocol"], run.get("personal", ""), run["data"]), []).append(run)
-    data = list(dict.fromkeys(key[2] for key in runs))
+        runs.setdefault((*_key(run), run["data"]), []).append(run)
+    data = list(dict.fromkeys(key[-1] for key in runs))
     lines = [f"| | {' | '.join(data)} | bits: machines | smartwatch |"]
     lines.append("|---|" + "---|" * len(data) + "---:|---:|")
     for one in CONTENDERS:
-        own = [runs[one["protocol"], one.get("personal", ""), name] for name in data]
+        own = [runs[*_key(one), name] for name in data]
         cells = [_cell(cell) for cell in own] + [f"{own[n][0]['bits']:,}" for n in (0, -1)]
         name = NAMES[one["protocol"]] + {"": "", "head": ", personal head"}.get(
             one.get("personal", ""), ", all personal but the head"
         )
+        steps = one.get("finetune_steps")
+        name += f", then {steps} steps alone" if steps else ""
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _key(run: dict[str, Any]) -> tuple[Any, ...]:
+    """What tells contenders apart."""
+    return run["protocol"], run.get("personal", ""), run.get("finetune_steps", 0)
 
 
 def _cell(runs: Sequence[dict[str, Any]]) -> str:
@@ -104,10 +116,13 @@ def main() -> None:
     if given.table:
         print(table(given.table))
         return
+    lines = given.out.read_text().splitlines() if given.out.exists() else []
+    done = {(*_key(run), run["data"], run["seed"]) for run in map(json.loads, lines)}
     with given.out.open("a") as file:
         every = cases(range(10, 10 + given.seeds))
         for case in (one for one in every if one[0].split(",")[0] in given.names):
-            for contender in CONTENDERS:
+            missing = [c for c in CONTENDERS if (*_key(c), case[0], case[1]["seed"]) not in done]
+            for contender in missing:
                 line = json.dumps({**measured(case, contender), "made_with": made_with()})
                 print(line, flush=True)
                 file.write(line + "\n")

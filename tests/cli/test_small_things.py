@@ -11,8 +11,10 @@ from mix2fld.cli.commands import parse
 from mix2fld.cli.console import PipedConsole, print_table
 from mix2fld.cli.suggestions import SYMBOLS, flags_of
 from mix2fld.config.grid import Grid
-from mix2fld.report.tables import results_table, sweep_table
+from mix2fld.report.sweep_view import draw_sweep, sweep_rows
+from mix2fld.report.tables import results_table
 from mix2fld.runs.reader import read_runs
+from mix2fld_lab.cli.reproduce import ReproduceCommand
 from places import ROOT
 from toys import save_dataset, toy_config, toy_dataset, toy_grid
 
@@ -58,10 +60,58 @@ def test_a_sweep_ends_with_a_table_by_setting(
     frame = load_runs(out, rows="runs")
     assert frame["local_steps"].dtype.kind == "i"
     assert frame["bits/up"].nunique() == 1
-    table = sweep_table(read_runs([out]).runs)
-    assert table is not None
     best = frame.groupby("local_steps")["accuracy/mean"].mean().idxmax()
-    assert [row.style == "bold" for row in table.rows] == [best == 5, best == 40]
+    assert [" * " in row for row in rows] == [best == 5, best == 40]
+    assert "*: the best" in " ".join(said.split())
+    assert f"by setting in {out / 'sweep.png'}" in said
+    assert (out / "sweep.png").stat().st_size > 5000
+
+
+def test_settings_that_are_words_are_drawn(tmp_path: Path) -> None:
+    data = save_dataset(tmp_path / "toy.npz", toy_dataset())
+    for model in ("mlp", "linear"):
+        for steps in (2, 3):
+            config = toy_config(dataset=str(data), model=model, local_steps=steps)
+            run(config, tmp_path / f"{model}{steps}")
+    rows = sweep_rows(read_runs([tmp_path]).runs)
+    assert rows is not None
+    assert rows.names == ["model", "local_steps"]
+    assert draw_sweep(rows, tmp_path / "sweep.png")
+    assert sweep_rows([]) is None
+
+
+def test_symbols_that_are_misspelled_are_answered_with_their_flag(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for given, meant in (("--lamda", "--mixing-ratio (the paper's lambda)"), ("--n-x", "--n-s")):
+        with pytest.raises(SystemExit):
+            main(["run", given, "0.2"])
+        said = capsys.readouterr().err
+        assert f"{given}: no such option; did you mean" in said
+        if given == "--lamda":
+            assert meant in said
+
+
+@pytest.mark.parametrize(
+    ("given", "seeds"),
+    [
+        (["--seeds", "0..1"], (0, 1)), (["--seed", "1", "3"], (1, 3)), (["--seeds", "2"], (0, 1)),
+        (["--seed", "0..2"], (0, 1, 2)), ([], (0, 1, 2, 3, 4)),
+    ],
+)  # fmt: skip
+def test_seeds_of_a_reproduction(given: list[str], seeds: tuple[int, ...]) -> None:
+    command = parse("reproduce", ["fig2c", *given])
+    assert isinstance(command, ReproduceCommand)
+    assert command.scale().seeds == seeds
+
+
+def test_a_seed_that_is_not_of_the_experiment_is_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for given in (["--seed", "7"], ["--seed", "1", "--seeds", "2"]):
+        with pytest.raises(SystemExit):
+            main(["reproduce", "fig2c", *given])
+        assert "mix2fld: seed" in capsys.readouterr().err
 
 
 def test_a_mixing_ratio_is_a_number(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ class AdviseCommand(Configured):
         from mix2fld.advice.verdict import give_verdict
         from mix2fld.base.errors import InputError
         from mix2fld.cli.advise_view import left_out, options_table, remarks
-        from mix2fld.cli.console import PipedConsole
+        from mix2fld.cli.console import PipedConsole, print_table
 
         if self.out is not None:
             from mix2fld.report.maps import check_format
@@ -99,7 +99,7 @@ class AdviseCommand(Configured):
             print(dumps(told, indent=2, default=str))
             return
         console = PipedConsole(soft_wrap=True, highlight=False)
-        console.print(options_table(options, scarce), soft_wrap=False)
+        print_table(console, options_table(options, scarce))
         console.print(str(scarce), markup=False)
         impossible = left_out(points or (), options)
         for line in [*remarks(case, near, others, options, measured), *impossible]:
@@ -110,7 +110,7 @@ class AdviseCommand(Configured):
         if piloted is not None and verdict is not None:
             from mix2fld.report.tables import results_table
 
-            console.print(results_table(piloted[1]), soft_wrap=False)
+            print_table(console, results_table(piloted[1]))
             for line in verdict.lines:
                 console.print(line, markup=False, soft_wrap=not console.is_terminal)
 

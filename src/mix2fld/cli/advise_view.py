@@ -46,7 +46,7 @@ def options_table(options: "Sequence[Option]", scarce: "Scarce") -> "Table":
         "rounds/\nbattery",
         *(("over\nalone", "over\nideal FL") if measured else ()),
     ):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", no_wrap=True)
     for option in options:
         gains = (option.over_alone, option.over_fl) if measured else ()
         table.add_row(

@@ -13,6 +13,7 @@ from mix2fld.cli.suggestions import (
     check_flags,
     check_subcommand,
     named_flags,
+    seeds_by_number,
     split_commas,
 )
 
@@ -170,6 +171,8 @@ def parse(name: str, given: list[str]) -> Runnable:
         from mix2fld.cli.sweep_flags import take_axes
 
         given, own = take_axes(given)
+    if name == "reproduce":
+        given = seeds_by_number(given)
     given = split_commas(given)
     if "" not in kinds:
         check_subcommand(name, given, kinds)

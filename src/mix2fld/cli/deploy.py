@@ -52,6 +52,7 @@ class DeployServer:
     def run(self) -> None:
         needs_mqtt()
         check_positive(timeout_s=self.timeout_s, wait_s=self.wait_s)
+        from mix2fld.cli.console import print_table
         from mix2fld.cli.progress import RichWatcher
         from mix2fld.data import load_dataset
         from mix2fld.deploy.edge.__main__ import broker_address
@@ -76,7 +77,7 @@ class DeployServer:
                     forget(self.out / single.run_name)
                 each = Settings(single, self.out, self.timeout_s, self.wait_s)
                 results.append(serve_mqtt(each, address, watcher))
-        console.print(results_table(results), soft_wrap=False)
+        print_table(console, results_table(results))
         self.output.print_json([result.summary for result in results])
 
 

@@ -32,7 +32,7 @@ class LinkCommand(Configured):
     settings: tyro.conf.OmitArgPrefixes[Grid] = field(default_factory=Grid)
 
     def run(self) -> None:
-        from mix2fld.cli.console import PipedConsole
+        from mix2fld.cli.console import PipedConsole, print_table
         from mix2fld.engine.policies import make_policy
         from mix2fld.protocols.table import PROTOCOLS
         from mix2fld.report.tables import link_table, rounds_table
@@ -51,8 +51,8 @@ class LinkCommand(Configured):
             _print_json(plan)
             return
         console = PipedConsole()
-        console.print(link_table(plan.transfers))
-        console.print(rounds_table(plan.rounds, plan.transfers))
+        print_table(console, link_table(plan.transfers))
+        print_table(console, rounds_table(plan.rounds, plan.transfers))
         for transfer in plan.transfers:
             if transfer.problem:
                 console.print(transfer.problem, style="red", markup=False, soft_wrap=True)

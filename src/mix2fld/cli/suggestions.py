@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from mix2fld.base.errors import InputError, did_you_mean
@@ -98,6 +99,15 @@ def split_commas(given: Sequence[str]) -> list[str]:
     return found
 
 
+def seeds_by_number(given: Sequence[str]) -> list[str]:
+    """The words of ``reproduce``: ``--seeds 0..1`` names seeds, ``--seeds 2`` says how many."""
+    words = list(given)
+    for place, (word, value) in enumerate(pairwise([*words, ""])):
+        if word == "--seeds" and ".." in value:
+            words[place] = "--seed"
+    return words
+
+
 def check_subcommand(name: str, given: Sequence[str], known: Iterable[str]) -> None:
     """Refuse a subcommand that does not exist."""
     if given and not given[0].startswith("-") and given[0] not in known:
@@ -170,5 +180,10 @@ def _section(annotation: Any) -> Any:
 def _hint(flag: str, known: Iterable[str]) -> str:
     """The flag that was probably meant; ``--no-...`` only if that was typed."""
     choices = [each for each in known if each.startswith("--no-") == flag.startswith("--no-")]
-    hint = did_you_mean(flag, choices)
+    symbols = [symbol for symbol, meant in SYMBOLS.items() if meant in choices]
+    hint = did_you_mean(flag, [*choices, *symbols])
+    for symbol in symbols:
+        if hint == f"did you mean {symbol!r}?":
+            name = symbol.removeprefix("--")
+            return f"did you mean {SYMBOLS[symbol]} (the paper's {name})?"
     return hint if hint.startswith("did you mean") else "--help lists all of them"

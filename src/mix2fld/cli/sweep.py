@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from mix2fld.report.sweep_view import SweepRows
     from mix2fld.sweep.jobs import Job
     from mix2fld.sweep.plan import Plan
     from mix2fld.sweep.schedule import Place, Progress, Track
@@ -191,19 +192,33 @@ class SweepCommand:
         )
         self.output.print_json({"runs": len(jobs), "steps": found.steps, "seconds": seconds})
 
+    def _draw(self, rows: "SweepRows", path: Path) -> str:
+        """Draw the settings, if that can be done, and say where the figure is."""
+        from importlib.util import find_spec
+
+        if find_spec("matplotlib") is None:
+            self.output.warn("no figure: pip install 'mix2fld[figures]'")
+            return ""
+        from mix2fld.cli.console import bold
+        from mix2fld.report.sweep_view import draw_sweep
+
+        return f", by setting in {bold(path)}" if draw_sweep(rows, path) else ""
+
     def _conclude(self, console: "Console", progress: "Progress", out: Path) -> None:
         from mix2fld.cli.console import bold, print_table
         from mix2fld.cli.progress import counts
-        from mix2fld.report.tables import sweep_table
+        from mix2fld.report.sweep_view import sweep_rows, sweep_table
         from mix2fld.runs.reader import read_runs
 
         failed = progress.of("failed")
         if self.report and progress.of("finished"):
             self.output.write_report([out], out / "report.html")
-        table = sweep_table(read_runs([track.job.folder for track in progress.of("finished")]).runs)
-        if table is not None:
-            print_table(console, table)
-        console.print(f"{counts(progress)} of {len(progress.tracks)} runs in {bold(out)}")
+        rows = sweep_rows(read_runs([track.job.folder for track in progress.of("finished")]).runs)
+        figure = ""
+        if rows is not None:
+            print_table(console, sweep_table(rows))
+            figure = self._draw(rows, out / "sweep.png")
+        console.print(f"{counts(progress)} of {len(progress.tracks)} runs in {bold(out)}{figure}")
         for line in missing_runs(failed):
             self.output.warn(line)
         self.output.print_json(

@@ -57,6 +57,8 @@ class LearningConfig(Section):
     """Loss of numbers as targets, in units of their standard deviation."""
     local_steps: Positive = 6400
     """SGD steps of a device per round, K."""
+    finetune_steps: Annotated[int, Field(ge=0, le=10**8)] = 0
+    """SGD steps of each device on its own samples after the last round."""
     server_steps: Annotated[int, Field(ge=0, le=10**8)] = 3200
     """SGD steps of the output-to-model conversion per round, K_s."""
     distillation_weight: Annotated[float, Field(ge=0)] = 0.01

@@ -81,7 +81,7 @@ def serve_run(
                 fleet,
                 folder,
                 Teller(say, Keeper(path), *([watcher] if watcher else [])),
-                lambda _: read_trained(path, config),
+                lambda *_: read_trained(path, config),
             )
             if link is None:
                 check_uploads([result])

@@ -93,6 +93,15 @@ def check_deployable(config: Config) -> None:
             value=config.learning.personal,
             hint="personal weights are only simulated yet; must be none in a deployment",
         )
+    for name in ("own_tests", "finetune_steps"):
+        value = setting(config, name)
+        if value:
+            raise InputError(
+                field=name,
+                value=value,
+                hint="is only simulated; in a deployment, devices keep their samples and their "
+                "models, and mix2fld-device predict uses these",
+            )
     row = get_protocol(config.protocol)
     if row.trusted_sum:
         raise InputError(

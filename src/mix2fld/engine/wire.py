@@ -31,8 +31,8 @@ class Wire:
     """A protocol bound to a run, and what of it crosses the link."""
 
     def __init__(self, protocol: Protocol, sizes: Sizes) -> None:
-        if sizes.sent is not sizes:
-            check_personal(protocol, sizes.config.learning.personal)
+        for name in ("personal", "finetune_steps"):
+            check_personal(protocol, name, getattr(sizes.config.learning, name))
         self.shared, self.completed, sizes = sizes.shared, sizes.completed, sizes.sent
         self.protocol = protocol.bound(sizes)
         self.policy = policy_of(sizes.config.availability.wait)
@@ -306,17 +306,20 @@ def check_mixable(protocol: Protocol, samples: SampleFormat) -> None:
         )
 
 
-def check_personal(protocol: Protocol, personal: str) -> None:
-    """Refuse personal weights where the server trains the whole model, or devices send no part."""
+def check_personal(protocol: Protocol, field: str, value: str | int) -> None:
+    """Refuse models of devices where the server trains the whole model, or devices send no part."""
+    if value in ("none", 0):
+        return
     sends = protocol.upload_kind in ("weights", "update") and protocol.once is None
     if protocol.upload_kind is None and not protocol.server_steps:
         sends = protocol.once is None  # training alone, where all is personal
     if not sends or protocol.server_steps or protocol.first_model is not None:
         raise InputError(
-            field="personal",
-            value=personal,
-            hint=f"{protocol.title} does not send weights or updates alone, of which a part could "
-            "stay on devices; must be none, or choose fl or one that sends updates, such as murmur",
+            field=field,
+            value=value,
+            hint=f"{protocol.title} does not send weights or updates alone, which devices could "
+            f"keep apart; must be {'none' if field == 'personal' else 0}, or choose fl or one that "
+            "sends updates, such as murmur",
         )
 
 

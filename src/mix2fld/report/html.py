@@ -12,10 +12,14 @@ from string import Template
 from typing import Any
 
 from mix2fld.base.files import write_atomic, writing
+from mix2fld.config.settings import setting
 from mix2fld.report.over_seeds import over_seeds, spread_words
 from mix2fld.report.page_data import page_data
 from mix2fld.report.protocol_view import title_of
+from mix2fld.report.sweep_view import varied_names
+from mix2fld.report.tables import OWN_HEADINGS, own_rows
 from mix2fld.report.units import in_joules, spread_of
+from mix2fld.runs.own_tests import Run
 from mix2fld.runs.reader import Found
 from mix2fld.runs.results import RunResult
 from mix2fld.tasks.metric import ACCURACY, metric_of
@@ -55,7 +59,7 @@ def _measured(row: dict[str, Any]) -> str:
 
 def write_report(found: Found, path: Path, panels: str = "") -> int:
     """Write the report of ``found`` to ``path``, with more sections; returns its size in bytes."""
-    page = report_page(page_data(found), panels).encode()
+    page = report_page(page_data(found), own_panel(found.runs) + panels).encode()
     with writing("out", path):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not path.is_file():  # a pipe, or standard output
@@ -101,6 +105,37 @@ def plain_table(labels: Sequence[str], rows: Sequence[dict[str, Any]]) -> str:
     )
 
 
+def own_panel(runs: Sequence[Run]) -> str:
+    """Devices on their own test samples, for each setting; empty where none were held out."""
+    known = [run for run in runs if "own" in run.summary]
+    if not known:
+        return ""
+    metric = metric_of(known[0].summary["scores"])
+    varied = varied_names([run.config for run in known])
+    groups: dict[str, list[Run]] = {}
+    for run in known:
+        words = ", ".join(f"{name} {setting(run.config, name)}" for name in varied)
+        groups.setdefault(words, []).append(run)
+    heads = "".join(
+        f"<th>{escape(words)}</th>"
+        for words in ("", *(" ".join(heading.split()) for heading in OWN_HEADINGS))
+    )
+    rows = "".join(
+        f"<tr><th>{escape(f'{name} ({words})' if words else name)}</th>"
+        + "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+        + "</tr>"
+        for words, own in groups.items()
+        for name, *cells in own_rows(own, metric, known)
+    )
+    return (
+        '<section id="own-tests" aria-labelledby="own-tests-h">'
+        '<h2 id="own-tests-h">Devices on their own test samples</h2>'
+        f"<p>{escape(metric.title)} with the model that each device has at the end; worst decile: "
+        "the worst tenth of the devices; worse off: devices that are worse than training alone.</p>"
+        f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></section>"
+    )
+
+
 def _page(title: str, data: str, table: str, *, live: bool, panels: str = "") -> str:
     return Template(_part("page.html")).substitute(
         title=escape(title),
@@ -122,7 +157,7 @@ def results_html(results: Sequence[RunResult]) -> str:
     """A table with a row for each protocol, and the learning curves."""
     names = list(dict.fromkeys(result.config.protocol for result in results))
     rows = [over_seeds([r.summary for r in results if r.config.protocol == name]) for name in names]
-    table = plain_table([title_of(name) for name in names], rows)
+    table = plain_table([title_of(name) for name in names], rows) + own_panel(results)
     if find_spec("matplotlib") is None:
         return table
     from mix2fld.report.curve_plot import draw_curves

@@ -1,7 +1,6 @@
 """Tables for the terminal: finished runs, link budgets, the label distribution."""
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -10,14 +9,13 @@ from numpy.typing import NDArray
 from rich.table import Table
 from rich.text import Text
 
-from mix2fld.config.settings import Config, field_names, setting
 from mix2fld.engine.plan import PlannedRound, PlannedTransfer
 from mix2fld.report.over_seeds import over_seeds, spread_words, trainings
 from mix2fld.report.protocol_view import title_of
 from mix2fld.report.units import in_joules, in_time, percent
-from mix2fld.runs.reader import LoadedRun
+from mix2fld.runs.own_tests import Run, own_scores
 from mix2fld.runs.results import RunResult
-from mix2fld.tasks.metric import metric_of
+from mix2fld.tasks.metric import Metric, metric_of
 
 PLAIN: dict[str, Any] = {"box": None, "padding": (0, 1, 0, 0), "header_style": "underline"}
 
@@ -34,7 +32,7 @@ def results_table(results: Sequence[RunResult]) -> Table:
         title=f"After {rounds} round{'s' if rounds > 1 else ''}",
         caption=f"{metric.title}, ± {spread_words(list(rows.values()))}; "
         f"J per round: of one device; conv.: round of convergence{_trained(rows)}"
-        f"{_baselines(next(iter(rows.values())))}",
+        f"{_baselines(next(iter(rows.values())))}{_finetuned(results, metric)}",
         **PLAIN,
     )
     table.add_column("protocol")
@@ -71,73 +69,38 @@ def own_table(results: Sequence[RunResult]) -> Table | None:
     if not known:
         return None
     metric = metric_of(known[0].summary["scores"])
-    alone = {r.config.seed: r.summary["own"] for r in known if r.config.protocol == "isolated"}
     table = Table(title="Devices on their own test samples, with the model they have now", **PLAIN)
-    table.add_column("protocol")
-    for heading in ("mean", "worst\ndecile", "gain over\ntraining alone", "devices\nworse off"):
+    table.add_column("protocol", no_wrap=True)
+    for heading in OWN_HEADINGS:
         table.add_column(heading, justify="right", no_wrap=True)
-    for name in dict.fromkeys(result.config.protocol for result in known):
-        runs = [result for result in known if result.config.protocol == name]
-        own = [result.summary["own"] for result in runs]
-        cells = [
-            metric.number(fmean(each[key] for each in own)) for key in ("mean", "worst_decile")
-        ]
-        pairs = [
-            (score, before)
-            for result in runs
-            if name != "isolated" and result.config.seed in alone
-            for score, before in zip(
-                result.summary["own"]["devices"], alone[result.config.seed]["devices"], strict=True
-            )
-        ]
-        gains = [metric.gain(score) - metric.gain(before) for score, before in pairs]
-        worse = f"{sum(gain < 0 for gain in gains)}/{len(gains)}" if gains else "-"
-        table.add_row(title_of(name), *cells, metric.number(fmean(gains)) if gains else "-", worse)
+    for cells in own_rows(known, metric):
+        table.add_row(*cells)
     return table
 
 
-def sweep_table(runs: Sequence[LoadedRun]) -> Table | None:
-    """One row for each setting and protocol of a sweep: means over seeds, the best in bold."""
-    finished = [run for run in runs if run.summary]
-    if not finished:
-        return None
-    names = [
-        name
-        for name in field_names(Config)
-        if name not in ("seed", "protocol")
-        and len({repr(setting(run.config, name)) for run in finished}) > 1
-    ]
-    rows: dict[tuple[str, ...], list[LoadedRun]] = {}
-    for run in sorted(finished, key=lambda run: [_order(setting(run.config, n)) for n in names]):
-        key = (*(_shown(setting(run.config, name)) for name in names), title_of(run.protocol))
-        rows.setdefault(key, []).append(run)
-    found = {key: over_seeds([run.summary for run in row]) for key, row in rows.items()}
-    metric = metric_of(finished[0].summary["scores"])
-    best = metric.best(row["score"] for row in found.values())
-    table = Table(
-        title="By setting",
-        caption=f"{metric.title}, ± {spread_words(list(found.values()))}; the best in bold",
-        **PLAIN,
-    )
-    for heading in (*names, "protocol", metric.name, "Mbit up", "seeds"):
-        table.add_column(
-            heading, justify="left" if heading == "protocol" else "right", no_wrap=True
-        )
-    for key, row in found.items():
-        score = f"{metric.number(row['score'])} ± {metric.number(row['spread'])}"
-        cells = (*key, score, f"{row['bits_up'] / 1e6:.3g}", str(row["runs"]))
-        table.add_row(*cells, style="bold" if row["score"] == best else "")
-    return table
+OWN_HEADINGS = ("mean", "worst\ndecile", "gain over\ntraining alone", "devices\nworse off")
 
 
-def _order(value: Any) -> tuple[float, str]:
-    """Numbers by size, then all else by its text."""
-    number = isinstance(value, (int, float))
-    return (float(value), "") if number else (math.inf, str(value))
+def own_rows(
+    runs: Sequence[Run], metric: Metric, others: Sequence[Run] = ()
+) -> Iterator[list[str]]:
+    """A row for each protocol, and one for its models after fine-tuning: its name, four figures.
 
-
-def _shown(value: Any) -> str:
-    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    Devices that train alone may be among ``others``.
+    """
+    for name in dict.fromkeys(run.config.protocol for run in runs):
+        own = [run for run in runs if run.config.protocol == name]
+        for tuned in (False, True):
+            found = own_scores(own, [*runs, *others], tuned)
+            if found is not None:
+                words = ", fine-tuned" if tuned else ""
+                yield [
+                    f"{title_of(name)}{words}",
+                    metric.number(found.mean),
+                    metric.number(found.worst_decile),
+                    "-" if found.gain is None else metric.number(found.gain),
+                    "-" if found.gain is None else f"{found.worse_off}/{found.compared}",
+                ]
 
 
 def _trained(rows: Mapping[str, dict[str, Any]]) -> str:
@@ -150,6 +113,20 @@ def _baselines(row: dict[str, Any]) -> str:
     shown = metric_of(row).text
     found = ", ".join(f"{name} {shown(value)}" for name, value in row["baselines"].items())
     return f"\nsimple predictions: {found}" if found else ""
+
+
+def _finetuned(results: Sequence[RunResult], metric: Metric) -> str:
+    """What devices reach on the common test after the steps that follow the last round."""
+    found: dict[str, list[float]] = {}
+    for result in results:
+        if "finetuned" in result.summary:
+            tuned = result.summary["finetuned"]
+            found.setdefault(title_of(result.config.protocol), []).append(tuned["mean"])
+    if not found:
+        return ""
+    steps = results[0].config.learning.finetune_steps
+    words = ", ".join(f"{name} {metric.text(fmean(means))}" for name, means in found.items())
+    return f"\nafter {steps:,} steps of fine-tuning: {words}"
 
 
 def _whose(rows: Sequence[dict[str, Any]]) -> str:

@@ -41,6 +41,7 @@ from mix2fld.runs.checkpoint import (
     made_with,
 )
 from mix2fld.runs.config_file import dump_sealed_config, is_of_run, load_sealed_config
+from mix2fld.runs.finetuned import Tuned, write_finetuned
 from mix2fld.runs.layout import DAMAGED, RunFiles
 from mix2fld.runs.reader import read_stored, remedy
 from mix2fld.runs.records import Records, plain_json, read_records, seal, write_line
@@ -220,6 +221,12 @@ class RunFolder:
         """Keep why the run cannot continue, for later readers of the folder."""
         with suppress(Mix2fldError), self._writing():
             write_atomic(self._files.failure, (" ".join(reason.split()) + "\n").encode())
+
+    def keep_finetuned(self, tuned: Tuned) -> None:
+        """Keep the models of devices after their last steps, if they took any."""
+        if tuned:
+            with self._writing(KEPT):
+                write_finetuned(self._files.finetuned, tuned)
 
     def finish(self, summary: dict[str, Any]) -> None:
         """Write the summary; a folder that has one is a finished run."""

@@ -22,6 +22,8 @@ class RunFiles:
         """The state after the last round."""
         self.previous = folder / "checkpoint.previous.safetensors"
         """The state after the round before it, until the run is finished."""
+        self.finetuned = folder / "finetuned.safetensors"
+        """The model of each device after its steps that follow the last round, if it takes any."""
         self.summary = folder / "summary.json"
         """What the run comes to; a folder that has it holds a finished run."""
         self.failure = folder / "failure.txt"
@@ -54,7 +56,9 @@ class RunFiles:
 
     def existing(self, ending: str = "") -> list[Path]:
         """The files of a run that exist, as they are or with an ending; config.toml last."""
-        files = (self.summary, self.failure, self.checkpoint, self.previous, self.rounds)
+        files = (
+            self.summary, self.failure, self.finetuned, self.checkpoint, self.previous, self.rounds
+        )  # fmt: skip
         config = self.config.with_name(self.config.name + ending)
         several = [*self.all_states(ending), *self.folder.glob(f"kept-*.safetensors{ending}")]
         ended = [*(file.with_name(file.name + ending) for file in files), *several]

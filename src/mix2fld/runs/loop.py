@@ -17,10 +17,12 @@ from mix2fld.engine.one_round import run_round, start_run
 from mix2fld.engine.scenario import Scenario
 from mix2fld.engine.state import RunState
 from mix2fld.protocols.suspects import in_words
+from mix2fld.runs.afterwards import Afterwards
+from mix2fld.runs.finetuned import Tuned
 from mix2fld.runs.folder import RunFolder, warn
 from mix2fld.runs.interrupts import raise_if_remembered
 from mix2fld.runs.results import RunResult
-from mix2fld.runs.summary import own_summary, summarise
+from mix2fld.runs.summary import summarise
 from mix2fld.runs.trained import Trained
 
 
@@ -74,13 +76,12 @@ def run_rounds(
     fleet: Fleet,
     folder: RunFolder | None,
     watcher: Watcher,
-    learned: Callable[[RunState], Trained],
-    own_scores: Callable[[RunState], list[float]] = lambda _: [],
+    learned: Callable[[RunState, Tuned], Trained],
+    after: Afterwards | None = None,
 ) -> RunResult:
     """Run all rounds, or those that are missing in the run's folder.
 
-    ``learned`` says what a run in this state has learned, ``own_scores`` what the model of each
-    measured device scores on samples of its own.
+    ``learned`` says what a run in this state has learned, with models that were tuned ``after``.
     """
     config = scenario.config
     state = start_run(scenario, fleet)
@@ -97,10 +98,11 @@ def run_rounds(
             folder.fail(str(error))
         raise
     summary = summarise(config, rounds, scenario.reference, scenario.learning.stepper.name)
-    if own := own_scores(state):
-        summary["own"] = own_summary(own, scenario.learning.task.metric)
-    result = RunResult(config, rounds, summary, partial(learned, state))
+    tuned = {} if after is None else after.finetuned(state)
+    summary |= {} if after is None else after.scores(state, tuned)
+    result = RunResult(config, rounds, summary, partial(learned, state, tuned))
     if folder is not None:
+        folder.keep_finetuned(tuned)
         folder.finish(result.summary)
     watcher.end(result)
     task, of_server = scenario.learning.task, summary["scores"]["global"]

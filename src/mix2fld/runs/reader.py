@@ -4,6 +4,7 @@ import os
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -186,8 +187,13 @@ def frame_of(runs: Sequence[LoadedRun], rows: Rows) -> "pd.DataFrame":
             "a frame needs pandas; install it with: pip install 'mix2fld[frames]'"
         ) from None
     settings = _changed_fields([run.config for run in runs])
+    own = partial(_own_tests, others=runs) if rows == "runs" else _nothing
     return pd.DataFrame.from_records(
-        [{**_labels(run, settings), **record} for run in runs for record in _records(run, rows)]
+        [
+            {**_labels(run, settings), **record, **own(run)}
+            for run in runs
+            for record in _records(run, rows)
+        ]
     )
 
 
@@ -234,6 +240,28 @@ def _records(run: LoadedRun, rows: Rows) -> Iterator[dict[str, Any]]:
     trained = run.summary.get("training", {})  # older summaries do not say
     training = {f"training/{name}": value for name, value in trained.items()}
     yield {"finished": run.finished, **last, "converged_round": converged, **training}
+
+
+def _nothing(run: LoadedRun) -> dict[str, Any]:
+    del run
+    return {}
+
+
+def _own_tests(run: LoadedRun, others: Sequence[LoadedRun]) -> dict[str, Any]:
+    """Of devices on samples of their own, and after fine-tuning; nothing where there is neither."""
+    from mix2fld.runs.own_tests import own_scores
+
+    found: dict[str, Any] = {}
+    if "finetuned" in run.summary:
+        found["finetuned/mean"] = run.summary["finetuned"]["mean"]
+    for tuned, prefix in ((False, "own"), (True, "finetuned/own")):
+        scores = own_scores([run], others, tuned)
+        if scores is not None:
+            found[f"{prefix}/mean"] = scores.mean
+            found[f"{prefix}/worst_decile"] = scores.worst_decile
+            found[f"{prefix}/gain_over_alone"] = scores.gain
+            found[f"{prefix}/worse_off"] = scores.worse_off
+    return found
 
 
 def _further_of(scores: dict[str, Any], device: int) -> dict[str, Any]:

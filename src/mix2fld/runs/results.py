@@ -91,7 +91,10 @@ class Results(list[RunResult]):
         """These runs as a table, like that of ``mix2fld.load_runs``."""
         from mix2fld.runs.reader import LoadedRun, frame_of
 
-        runs = [LoadedRun(Path(r.config.run_name), r.config, r.rounds, True) for r in self]
+        runs = [
+            LoadedRun(Path(r.config.run_name), r.config, r.rounds, True, stored_summary=r.summary)
+            for r in self
+        ]
         return frame_of(runs, rows)
 
     def __repr__(self) -> str:

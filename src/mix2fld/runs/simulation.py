@@ -12,7 +12,6 @@ from mix2fld.base.errors import DamagedError, InputError
 from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 from mix2fld.data import fingerprint, load_dataset
-from mix2fld.data.partition import own_test_samples
 from mix2fld.engine.attackers import check_attack
 from mix2fld.engine.checks import check_learns, few_bits, suited
 from mix2fld.engine.fleet_interface import Fleet
@@ -27,6 +26,8 @@ from mix2fld.engine.uploads import check_exchange
 from mix2fld.engine.wire import check_mixable
 from mix2fld.links import Link, make_link
 from mix2fld.protocols.table import get_protocol, single_runs
+from mix2fld.runs.afterwards import Afterwards
+from mix2fld.runs.finetuned import Tuned
 from mix2fld.runs.folder import AS_IN_CONFIG, RunFolder, sample_record
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.loop import ProgressLine, Watcher, run_rounds
@@ -35,7 +36,6 @@ from mix2fld.runs.state_files import StatesInFiles
 from mix2fld.runs.trained import FORM, Trained, form_of
 from mix2fld.tasks.base import Task
 from mix2fld.tasks.make_learning import make_learning
-from mix2fld.tasks.stepper import TestSet
 from mix2fld.tasks.table import task_for
 from mix2fld.types import Dataset, Model, State
 
@@ -246,25 +246,15 @@ def _simulate(
         folder.made_with[FORM] = json.dumps(form)
         folder.device_states = states
 
-    def learned(state: RunState) -> Trained:
+    def learned(state: RunState, tuned: Tuned) -> Trained:
         def state_of(device: int) -> State:
             return states.read(state.devices, [device])[device]
 
-        weights = state.server.weights
-        return Trained(config, form, weights, state_of, lambda: scenario.learning)
+        own = tuned.__getitem__ if tuned else None
+        return Trained(config, form, state.server.weights, state_of, lambda: scenario.learning, own)
 
-    def own_scores(state: RunState) -> list[float]:
-        learning, held = scenario.learning, own_test_samples(dataset, config)
-        if not held:
-            return []
-        read = states.read(state.devices, scenario.evaluated)
-        return [
-            TestSet(learning.stepper, learning.task, *held[d]).scores([read[d]["weights"]])[0][0]
-            for d in scenario.evaluated
-            if len(held[d][0])
-        ]
-
-    return run_rounds(scenario, fleet, folder, watcher, learned, own_scores)
+    after = Afterwards(scenario, dataset, states)
+    return run_rounds(scenario, fleet, folder, watcher, learned, after)
 
 
 def _device_states(config: Config, folder: RunFolder | None = None) -> DeviceStates:

@@ -6,6 +6,7 @@ No JAX: ``runs.model`` makes a model of it that can be used.
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from mix2fld.base.errors import DamagedError, InputError
 from mix2fld.config.settings import Config
 from mix2fld.runs.checkpoint import read_checkpoint
+from mix2fld.runs.finetuned import read_finetuned
 from mix2fld.runs.layout import RunFiles
 from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.table import as_record
@@ -56,6 +58,8 @@ class Trained:
     """What a device keeps between rounds."""
     learn: Callable[[], Learning] | None = None
     """The learning of the run; None: as its config names it."""
+    finetuned: Callable[[int], Tensors] | None = None
+    """The model of a device after its steps that follow the last round; None: it took none."""
 
     def server_weights(self) -> NamedWeights:
         """The server's model."""
@@ -75,13 +79,15 @@ class Trained:
         return self._named(self.server)
 
     def device_weights(self, device: int) -> NamedWeights:
-        """The model that a device has now: the last one that it received, or trained itself."""
+        """The model that a device has now: fine-tuned, the last that it received, or trained."""
         if not 0 <= device < self.config.data.devices:
             raise InputError(
                 field="device",
                 value=device,
                 hint=f"must be from 0 to {self.config.data.devices - 1}",
             )
+        if self.finetuned is not None:
+            return self._named(self.finetuned(device))
         state = self.state_of(device)
         if "weights" not in state:  # its state is in no file
             raise InputError(field="device", value=device, hint="did not take part in any round")
@@ -125,4 +131,6 @@ def read_trained(folder: Path, config: Config) -> Trained:
 
         return StatesInFiles(folder).read(states, [device])[device]
 
-    return Trained(config, form, tree["server"]["weights"], state_of)
+    file, arrays = RunFiles(folder).finetuned, len(form["names"])
+    tuned = partial(read_finetuned, file, arrays=arrays) if file.is_file() else None
+    return Trained(config, form, tree["server"]["weights"], state_of, finetuned=tuned)

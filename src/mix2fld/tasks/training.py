@@ -86,8 +86,11 @@ def resolve(config: "Config", row: Training) -> LocalTraining:
 
 
 def rate_in_round(training: LocalTraining, round_number: int, rounds: int) -> float:
-    """The learning rate of a round: geometric from that of the first to that of the last."""
-    done = (round_number - 1) / max(1, rounds - 1)
+    """The learning rate of a round: geometric from that of the first to that of the last.
+
+    Steps after the last round have its rate.
+    """
+    done = (min(round_number, rounds) - 1) / max(1, rounds - 1)
     ratio = training.final_learning_rate / training.learning_rate
     return float(training.learning_rate * ratio**done)
 

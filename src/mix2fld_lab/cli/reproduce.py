@@ -44,6 +44,8 @@ class ReproduceCommand:
     """Folder for records, figures and REPORT.md; by default results/ in the folder of the runs."""
     seeds: int | None = None
     """Run only this many of the five seeds."""
+    seed: tuple[int, ...] = ()
+    """Run only these of them, such as 0..1."""
     extend: bool = False
     """Keep the runs in the records of the results folder, and run only those that are missing."""
     contender: tuple[str, ...] = ()
@@ -53,10 +55,16 @@ class ReproduceCommand:
     running: tyro.conf.OmitArgPrefixes[Running] = field(default_factory=Running)
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
 
+    def scale(self) -> "Scale":
+        """How much is simulated."""
+        from mix2fld_lab.reproduction.experiments import FULL, QUICK
+
+        return _with_seeds(QUICK if self.quick else FULL, self.seeds, self.seed)
+
     def run(self) -> None:
         """Run, record, draw and evaluate."""
         from mix2fld_lab.cli.frontier import frontier_stages, write_frontier
-        from mix2fld_lab.reproduction.experiments import EXPERIMENTS, FULL, QUICK
+        from mix2fld_lab.reproduction.experiments import EXPERIMENTS
         from mix2fld_lab.reproduction.frontier.contenders import add_contender
         from mix2fld_lab.reproduction.results_folder import ResultsFolder
 
@@ -69,7 +77,7 @@ class ReproduceCommand:
             raise InputError(field="names", hint=f"must name at least one of {', '.join(known)}")
         everything = any(name in EVERYTHING for name in self.names)
         chosen = [e for e in EXPERIMENTS.values() if everything or e.name in self.names]
-        scale = _with_seeds(QUICK if self.quick else FULL, self.seeds)
+        scale = self.scale()
         out = self.out or Path("runs") / ("reproduce-quick" if self.quick else "reproduce")
         folder = ResultsFolder(self.results or out / "results")
         tables = everything or any(name in TABLES for name in self.names)
@@ -109,7 +117,7 @@ def _compare_waiting(
 
     records, figure = folder.records(WAITING), folder.figure(WAITING)
     if not command.from_records:
-        seeds = range(command.seeds or 1)
+        seeds = command.seed or range(command.seeds or 1)
         waiting.measure(out / WAITING, records, seeds, quick=command.quick, watcher=Watcher())
     found = waiting.load(records)
     waiting.draw(found, figure)
@@ -118,7 +126,15 @@ def _compare_waiting(
     console.print(f"page: {page}", markup=False)
 
 
-def _with_seeds(scale: "Scale", seeds: int | None) -> "Scale":
+def _with_seeds(scale: "Scale", seeds: int | None, named: tuple[int, ...]) -> "Scale":
+    if named and seeds is not None:
+        raise InputError(field="seeds", value=seeds, hint="must not go with seed, which names them")
+    for seed in named:
+        if seed not in scale.seeds:
+            known = " ".join(map(str, scale.seeds))
+            raise InputError(field="seed", value=seed, hint=f"must be among {known}")
+    if named:
+        return replace(scale, seeds=tuple(dict.fromkeys(named)))
     if seeds is None:
         return scale
     if not 1 <= seeds <= len(scale.seeds):

@@ -145,8 +145,9 @@ class LocalFleet:
     def train_part(self, before: Mapping[int, State], order: Order) -> TrainedShard:
         """The local phase of some devices; with attackers, of those that do not diverge."""
         learning, config, wire = self._scenario.learning, self._scenario.config, self._scenario.wire
-        held, extras = self._samples.hold(before)
-        learners = {d: self._learner(before[d], d, order, extras.get(d)) for d in order.asked}
+        budgets, number = order.bit_budgets, order.round_number
+        turns = {d: Turn(learning.seed, number, d, budgets.get(d)) for d in order.asked}
+        held, learners = self.learners(before, turns)
         result = train_phase(wire, learning, held, learners, order.reference)
         local = result.local
         if config.attack.attack == "none":
@@ -170,12 +171,18 @@ class LocalFleet:
         seconds = dict.fromkeys(order.asked, result.seconds * share)
         return TrainedShard(messages, after, seen, seconds)
 
-    def _learner(self, state: State, device: int, order: Order, extra: Any) -> Learner:
-        part = self._part(device, order.round_number)
-        rows = Rows(part, partial(self._labels, part), partial(self._samples_in, part), extra)
-        budget = order.bit_budgets.get(device)
-        turn = Turn(self._scenario.learning.seed, order.round_number, device, budget)
-        return Learner(state, rows, turn)
+    def learners(
+        self, states: Mapping[int, State], turns: Mapping[int, Turn]
+    ) -> tuple[Any, dict[int, Learner]]:
+        """The samples held for a local phase, and who takes steps on which of them."""
+        held, extras = self._samples.hold(states)
+        found = {}
+        for device, turn in turns.items():
+            part = self._part(device, turn.round_number)
+            labels, read = partial(self._labels, part), partial(self._samples_in, part)
+            rows = Rows(part, labels, read, extras.get(device))
+            found[device] = Learner(states[device], rows, turn)
+        return held, found
 
     def _labels(self, part: Indices) -> NDArray[np.int32]:
         return self._scenario.learning.task.labels(self._dataset.train_values[part])
