@@ -5,7 +5,7 @@ from mix2fld.data.tables import dataset_from_table as dataset_from_table
 from mix2fld.protocols.base import Protocol as Protocol
 from mix2fld.protocols.table import PROTOCOLS as PROTOCOLS
 from mix2fld.runs.link_plan import plan_link as plan_link
-from mix2fld.runs.model import load_model as load_model
+from mix2fld.runs.load_model import load_model as load_model
 from mix2fld.runs.reader import load_runs as load_runs
 from mix2fld.runs.results import RunResult as RunResult
 from mix2fld.runs.simulation import run as run

@@ -3,6 +3,7 @@
 import csv
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import pytest
 from mix2fld import Model, dataset_from_table, load_model, run
 from mix2fld.base.errors import InputError
 from mix2fld.cli import main
+from mix2fld.data.features.catalogue import NETWORKS
+from mix2fld.data.features.text import as_samples
 from mix2fld.models import from_equinox, from_flax, from_torch
 from mix2fld.types import Dataset
 from toy_networks import small_onnx
@@ -85,6 +88,80 @@ def test_a_model_of_features_takes_samples_as_they_were_recorded(
     )
     with pytest.raises(InputError, match=r"\[3, 2\]; must be \[n, 5\], or \[\d"):
         again.predict(np.zeros((3, 2)))
+
+
+@pytest.mark.parametrize("kind", ["float32", "uint8"])
+@pytest.mark.parametrize("batch", ["n", 1])
+def test_onnx_of_a_model_of_features_takes_samples_as_they_were_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, batch: str | int
+) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    monkeypatch.setenv("MIX2FLD_CACHE", str(tmp_path / "cache"))
+    recorded = toy_dataset()
+    height, width, channels = recorded.sample_shape
+    small_onnx(tmp_path / "net.onnx", kind, (batch, channels, height, width))
+    save_dataset(tmp_path / "toy.npz", recorded)
+    chosen = {"dataset": str(tmp_path / "toy.npz"), "features": str(tmp_path / "net.onnx")}
+    (result,) = run(toy_config(protocol="fl", model="auto", **chosen))
+    result.model.save(tmp_path / "model.onnx")
+    session = runtime.InferenceSession(tmp_path / "model.onnx")
+    (given,) = session.get_inputs()
+    assert (given.name, given.type, given.shape[1:]) == (
+        "samples", "tensor(uint8)", [height, width, channels],
+    )  # fmt: skip
+    (found,) = session.run(None, {"samples": recorded.test_inputs})
+    expected = result.model.predict_proba(recorded.test_inputs)
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def test_features_that_are_no_graph_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("onnxruntime")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "own_features.py").write_text(OWN_FEATURES)
+    save_dataset(tmp_path / "toy.npz", toy_dataset())
+    config = toy_config(
+        protocol="fl", model="auto", dataset=str(tmp_path / "toy.npz"),
+        features="own_features:sums",
+    )  # fmt: skip
+    (result,) = run(config)
+    result.model.save(tmp_path / "model.onnx")
+    assert "the file takes their vectors [2] in place of samples" in capsys.readouterr().err
+
+
+OWN_FEATURES = """
+import numpy as np
+
+def sums(shape):
+    def apply(samples):
+        flat = samples.reshape(len(samples), -1)
+        return np.stack([flat.sum(axis=1), flat.max(axis=1)], axis=1).astype(np.float32)
+
+    return apply
+"""
+
+
+def test_a_model_of_texts_takes_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def vectors(samples: Any) -> Any:
+        return np.stack([(samples == letter).sum(axis=1) for letter in b"abcd"], 1).astype("f4")
+
+    monkeypatch.setenv("MIX2FLD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("mix2fld.data.features.find._loaded", lambda name: vectors)
+    texts = np.array(["aaa", "bbb", "ccc", "ddd"] * 30)
+    inputs, labels = as_samples(texts.tolist(), 8), np.arange(120) % 4
+    monkeypatch.setitem(NETWORKS, "wordllama", replace(NETWORKS["wordllama"], size=4))
+    data = Dataset("texts", inputs[40:], labels[40:], inputs[:40], labels[:40], 4)
+    config = toy_config(
+        protocol="fl", model="linear", features="wordllama", local_steps=200, learning_rate=0.05,
+        dataset=str(save_dataset(tmp_path / "texts.npz", data)), samples_per_device=10,
+    )  # fmt: skip
+    (result,) = run(config)
+    assert result.model.predict(["aaa", "ccc"]).tolist() == [0, 2]
+    (plain,) = run(toy_config(protocol="fl"), dataset=toy_dataset())
+    with pytest.raises(InputError, match="are texts; must be uint8"):
+        plain.model.predict(["aaa"])
 
 
 @pytest.mark.parametrize("states", ["memory", "disk"])

@@ -77,7 +77,7 @@ class ExportCommand:
 
     def _write_model(self) -> None:
         from mix2fld.cli.console import bold
-        from mix2fld.runs.model import load_model
+        from mix2fld.runs.load_model import load_model
         from mix2fld.runs.reader import require_runs
 
         if self.out is None:

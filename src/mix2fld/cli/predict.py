@@ -46,7 +46,7 @@ class PredictCommand:
 
         from mix2fld.base.files import write_atomic, writing
         from mix2fld.cli.console import bold
-        from mix2fld.runs.model import load_model
+        from mix2fld.runs.load_model import load_model
 
         if self.output.json and self.out is None:
             raise InputError(field="json", hint="needs out: the labels go to standard output")

@@ -11,9 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.data.features.network import Network
 from mix2fld.data.samples import in_units
 from mix2fld.dataset import SampleFormat
 from mix2fld.models.adapters import library
+from mix2fld.models.onnx_features import behind_network
 from mix2fld.models.onnx_graph import OPSET, onnx_graph
 from mix2fld.types import Model, Tensors
 
@@ -29,6 +31,8 @@ class Exported(NamedTuple):
     samples: SampleFormat
     about: dict[str, Any]
     by_label: bool
+    network: Network | None = None
+    """The frozen network before it; only one that is an ONNX graph."""
 
     @property
     def output(self) -> str:
@@ -43,6 +47,12 @@ def onnx_file(
     onnx = library("onnx", "'mix2fld[onnx]'")
     runtime = library("onnxruntime", "'mix2fld[onnx]'")
     graph = _of_torch(exported) if exported.model.torch else _of_jax(exported)
+    recorded = exported.samples
+    if exported.network is not None:
+        about = exported.network.about
+        assert exported.network.graph is not None
+        graph = behind_network(graph, exported.network.graph, about)
+        recorded = SampleFormat(about.shape, about.dtype)
     onnx.helper.set_model_props(graph, {"mix2fld": json.dumps(exported.about)})
     onnx.checker.check_model(graph)
     data = graph.SerializeToString()
@@ -51,7 +61,7 @@ def onnx_file(
     session = runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     differ = 0.0
     for size in TRIED:
-        tried = _samples_to_try(exported.samples, size)
+        tried = _samples_to_try(recorded, size)
         (found,) = session.run(None, {"samples": tried})
         differ = max(differ, float(np.abs(found - expected(tried)).max()))
     return bytes(data), differ

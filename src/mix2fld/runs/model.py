@@ -2,20 +2,22 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as safetensors_bytes
 
 from mix2fld.base.errors import InputError, some_of
 from mix2fld.base.files import write_atomic, writing
 from mix2fld.config.settings import Config
 from mix2fld.data.columns import Column, encode
+from mix2fld.data.features.compute import network_of_run
+from mix2fld.data.features.network import Network
+from mix2fld.data.features.text import as_samples
 from mix2fld.data.forecast import SeriesColumns
 from mix2fld.data.samples import PIXEL_MAX, as_measured, standardise
 from mix2fld.data.tables import columns_of
@@ -23,11 +25,10 @@ from mix2fld.dataset import Dataset, SampleFormat
 from mix2fld.models.adapters import library
 from mix2fld.models.peft_files import save_adapters
 from mix2fld.models.trained import ALL, EVERY, lora_rank
-from mix2fld.runs.reader import find_run_folders, read_run
-from mix2fld.runs.trained import Form, NamedWeights, Trained, read_trained
+from mix2fld.runs.folder import warn
+from mix2fld.runs.trained import Form, NamedWeights, Trained
 from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.learning import Learning
-from mix2fld.tasks.make_learning import make_learning
 from mix2fld.tasks.metric import metric_of
 from mix2fld.tasks.table import from_record
 from mix2fld.types import Inputs
@@ -60,7 +61,7 @@ class TrainedModel:
         form = {**trained.form, "run": trained.config.run_name}
         if summary is not None:
             form[metric_of(summary["scores"]).name] = summary["scores"]["global"]
-        learn = trained.learn or (lambda: _learning(trained.config, form))
+        learn = trained.learn or (lambda: learning_of(trained.config, form))
         return cls(weights, form, cache(learn))
 
     def __repr__(self) -> str:
@@ -86,8 +87,9 @@ class TrainedModel:
 
         Numbers are in units of the data, [n] or, where several were learned, [n, T].
 
-        Samples are as they were measured: an array [n, ...], or a table with the columns that the
-        model was trained on. Of a ``Dataset``, its test samples are taken.
+        Samples are as they were measured: an array [n, ...], a table with the columns that the
+        model was trained on, or texts where its features are of texts. Of a ``Dataset``, its test
+        samples are taken.
         """
         return self.named(self.outputs(samples))
 
@@ -133,8 +135,9 @@ class TrainedModel:
     def save(self, path: Path | str) -> None:
         """Write it to a file: .safetensors (read by ``load_model``), .pt, or .onnx.
 
-        A .pt is a state_dict for ``torch.load``. ONNX takes samples as they are measured, and
-        returns probabilities; it is run with ONNX Runtime and compared before it is written.
+        A .pt is a state_dict for ``torch.load``. ONNX takes samples as they are measured (vectors
+        of features that are no ONNX graph, which a note says), and returns probabilities; it is
+        run with ONNX Runtime and compared before it is written.
         """
         path = Path(path)
         data = self.file(path.suffix)
@@ -222,7 +225,9 @@ class TrainedModel:
         model = self.learn().model
         assert model is not None
         weights = tuple(self.weights.values())
-        exported = Exported(model, weights, self.samples, self.about, bool(self.labels))
+        exported = Exported(
+            model, weights, self.samples, self.about, bool(self.labels), self._onnx_features()
+        )
         data, differ = onnx_file(exported, self._expected)
         if differ > CLOSE:
             raise InputError(
@@ -231,9 +236,30 @@ class TrainedModel:
             )
         return data
 
+    def _onnx_features(self) -> Network | None:
+        """The frozen network that goes into an ONNX file; None: there is none that is a graph."""
+        frozen = self.samples.network
+        if frozen is None:
+            return None
+        network = network_of_run(frozen)
+        if network.graph is not None:
+            return network
+        warn(
+            f"features = {frozen.name} are no ONNX graph: the file takes their vectors "
+            f"{list(self.samples.shape)} in place of samples"
+        )
+        return None
+
     def _expected(self, measured: NDArray[Any]) -> NDArray[np.float32]:
         outputs = self.outputs(measured)
         return self.probabilities(outputs) if self.labels else outputs
+
+    def _as_text(self, samples: NDArray[Any]) -> NDArray[Any]:
+        """Texts as the bytes that the network of the features takes."""
+        frozen = self.samples.network
+        if frozen is None or frozen.dtype != "uint8" or len(frozen.shape) != 1:
+            raise InputError(field="samples", hint=f"are texts; must be {self.samples}")
+        return as_samples([str(text) for text in samples.ravel().tolist()], frozen.shape[0])
 
     def _stored(self, samples: Any) -> Inputs:
         """Samples as the model was trained on them; raises ``InputError`` for other ones."""
@@ -247,7 +273,10 @@ class TrainedModel:
             return samples.test_inputs
         if isinstance(samples, Mapping) or any(hasattr(samples, n) for n in TABLES_HAVE):
             samples = self.of_table(samples)
-        measured = as_measured(np.asarray(samples), form)
+        given = np.asarray(samples)
+        if given.dtype.kind in "UO" and given.size:
+            given = self._as_text(given)
+        measured = as_measured(given, form)
         return standardise(measured, form.mean, form.std) if form.mean else measured
 
     def of_table(self, table: Any) -> NDArray[Any]:
@@ -278,64 +307,7 @@ class TrainedModel:
         return [Column(name, tuple(kinds), fill) for name, kinds, fill in self.form["columns"]]
 
 
-def load_model(path: Path | str, model: Any = None, device: int | None = None) -> TrainedModel:
-    """The trained model of a run folder, or of a file that ``save`` wrote (.safetensors).
-
-    ``device`` is one whose own model is wanted. ``model`` is the one that the run was given, if its
-    config does not name it.
-    """
-    path = Path(path)
-    if path.is_file():
-        if device is not None:
-            raise InputError(field="device", value=device, hint="a file holds one model")
-        return _of_file(path, model)
-    path = _only_run(path)
-    run = read_run(path)
-    if run is None:
-        raise InputError(field="run", value=path, hint="there is no such run folder or model file")
-    trained = read_trained(path, run.config)
-    if model is not None:
-        learn = _learning(run.config, trained.form, model)
-        trained = replace(trained, learn=lambda: learn)
-    if device is not None:
-        return TrainedModel.of(trained, trained.device_weights(device))
-    return TrainedModel.of(trained, trained.server_weights(), run.summary if run.finished else None)
-
-
-def _only_run(path: Path) -> Path:
-    """The run folder, or the only one below the folder."""
-    found = find_run_folders([path])
-    if len(found) > 1 and path not in found:
-        names = some_of([str(folder.relative_to(path)) for folder in found])
-        raise InputError(
-            field="run", value=path, hint=f"holds {len(found)} runs, name one: {names}"
-        )
-    return found[0] if found and path not in found else path
-
-
-def _of_file(path: Path, model: Any) -> TrainedModel:
-    try:
-        with safe_open(path, framework="numpy") as file:
-            about = json.loads((file.metadata() or {})[ABOUT])
-            weights = {name: file.get_tensor(name) for name in about["names"]}
-            samples = {
-                "shape": about["sample_shape"],
-                "dtype": about["dtype"],
-                "low": about["value_range"][0],
-                "high": about["value_range"][1],
-                **about["standardisation"],
-                "network": about.get("network"),
-            }
-            form = {**about, "samples": samples}
-    except (OSError, SafetensorError, KeyError, ValueError, TypeError) as error:
-        raise InputError(
-            field="run", value=path, hint=f"is no model file of mix2fld ({error})"
-        ) from None
-    config = Config.of(model=about["model"], trained=about.get("trained", "all"))
-    return TrainedModel(weights, form, cache(lambda: _learning(config, form, model)))
-
-
-def _learning(config: Config, form: Form, model: Any = None) -> Learning:
+def learning_of(config: Config, form: Form, model: Any = None) -> Learning:
     """The learning of a run, as its config names it."""
     named = form["model"]
     if model is None and ":" not in named and config.learning.model in ("auto", named):

@@ -37,12 +37,17 @@ def features_of(about: FrozenNetwork, samples: NDArray[Any]) -> Floats:
             f"samples are {dtype} {list(shape)}; features = {about.name} of this run are those of "
             f"{about.dtype} {list(about.shape)}"
         )
-    network = find_network(about.name, shape, dtype)
+    return network_of_run(about)(samples)
+
+
+def network_of_run(about: FrozenNetwork) -> Network:
+    """The network of a run; raises ``InputError`` if it is another one here."""
+    network = find_network(about.name, about.shape, about.dtype)
     if network.about.digest != about.digest:
         raise InputError(
             field="features", value=about.name, hint="is another network here than in this run"
         )
-    return network(samples)
+    return network
 
 
 def compute(network: Network, samples: NDArray[Any], done: Done = lambda _count: None) -> Floats:

@@ -13,8 +13,8 @@ from mix2fld.base.custom_code import custom_code, import_custom
 from mix2fld.base.errors import InputError, did_you_mean
 from mix2fld.base.folders import expand_home
 from mix2fld.data.features.catalogue import NETWORKS, NamedNetwork
-from mix2fld.data.features.network import Floats, Network, made_network
-from mix2fld.data.features.onnx_network import onnx_network
+from mix2fld.data.features.network import Floats, Network, OnnxGraph, made_network
+from mix2fld.data.features.onnx_network import Session, onnx_network
 from mix2fld.data.samples import as_fed
 from mix2fld.dataset import FrozenNetwork, SampleFormat
 
@@ -31,7 +31,10 @@ def find_network(name: str, shape: tuple[int, ...], dtype: str, rate: int = 0) -
         known = NETWORKS[name]
         _check_kind(known, shape, dtype, rate)
         about = FrozenNetwork(name, known.digest, shape, dtype)
-        return Network(about, known.size, _loaded(name))
+        apply, graph = _loaded(name), None
+        if isinstance(apply, Session):
+            graph = OnnxGraph(apply.content, scaled=apply.kind is np.float32, turned=False)
+        return Network(about, known.size, apply, graph)
     if name.endswith(".onnx"):
         path = expand_home(Path(name), "features")
         return onnx_network(path, name, shape, dtype)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,16 @@ Apply = Callable[[NDArray[Any]], Floats]
 """Samples as stored [n, ...] -> vectors [n, F]."""
 
 
+class OnnxGraph(NamedTuple):
+    """The ONNX file that a network is, and how it is fed."""
+
+    content: bytes
+    scaled: bool
+    """With float32 as a model is fed; otherwise with values as stored."""
+    turned: bool
+    """With channels first."""
+
+
 @dataclass(frozen=True, eq=False)
 class Network:
     """A frozen network that is ready: what tells it apart, and its function.
@@ -26,6 +36,8 @@ class Network:
     about: FrozenNetwork
     size: int
     apply: Apply
+    graph: OnnxGraph | None = None
+    """None: it is no ONNX file."""
 
     def __call__(self, samples: NDArray[Any]) -> Floats:
         """Vectors [n, F] of samples [n, ...]; the same bits for a sample, whatever is beside it."""
@@ -47,11 +59,16 @@ class Network:
 
 
 def made_network(
-    name: str, digest: str, shape: tuple[int, ...], dtype: str, apply: Apply
+    name: str,
+    digest: str,
+    shape: tuple[int, ...],
+    dtype: str,
+    apply: Apply,
+    graph: OnnxGraph | None = None,
 ) -> Network:
     """The network, tried with one sample of zeros."""
     tried = vectors_of(name, apply, np.zeros((1, *shape), dtype))
-    return Network(FrozenNetwork(name, digest, shape, dtype), tried.shape[1], apply)
+    return Network(FrozenNetwork(name, digest, shape, dtype), tried.shape[1], apply, graph)
 
 
 def vectors_of(name: str, apply: Apply, sample: NDArray[Any]) -> Floats:

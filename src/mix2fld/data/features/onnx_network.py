@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError
-from mix2fld.data.features.network import Floats, Network, made_network
+from mix2fld.data.features.network import Floats, Network, OnnxGraph, made_network
 from mix2fld.data.place_errors import one_line
 from mix2fld.data.samples import as_fed
 
@@ -21,6 +21,7 @@ class Session:
 
     def __init__(self, content: bytes, name: str) -> None:
         runtime = _runtime(name)
+        self.content = content
         options = runtime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 4
@@ -70,7 +71,8 @@ def onnx_network(path: Path, name: str, shape: tuple[int, ...], dtype: str) -> N
         found = session(np.moveaxis(fed, -1, 1) if turned else fed)
         return found.reshape(len(found), -1) if found.ndim > 2 else found
 
-    return made_network(name, hashlib.sha256(content).hexdigest(), shape, dtype, apply)
+    graph = OnnxGraph(content, scaled=session.kind is np.float32, turned=turned)
+    return made_network(name, hashlib.sha256(content).hexdigest(), shape, dtype, apply, graph)
 
 
 def _channels_first(wanted: list[int | str | None], shape: tuple[int, ...], name: str) -> bool:
