@@ -82,7 +82,7 @@ def _with_samples(joined: Any, graph: OnnxGraph, about: FrozenNetwork) -> Any:
     own = [*nodes, *joined.graph.node]
     del joined.graph.node[:]
     joined.graph.node.extend(own)
-    shape = ["batch", *about.shape]
+    shape: list[str | int | None] = ["batch", *about.shape]
     given = helper.make_tensor_value_info("samples", KINDS[about.dtype], shape)
     del joined.graph.input[:]
     joined.graph.input.append(given)

@@ -29,6 +29,7 @@ from mix2fld.runs.folder import warn
 from mix2fld.runs.trained import Form, NamedWeights, Trained
 from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.learning import Learning
+from mix2fld.tasks.make_learning import make_learning
 from mix2fld.tasks.metric import metric_of
 from mix2fld.tasks.table import from_record
 from mix2fld.types import Inputs
