@@ -57,18 +57,17 @@ def some_images(folder: Path) -> Path:
 
 
 def measured(case: dict[str, Any], images: Path) -> dict[str, Any]:
-    """What devices and server reach, in each round."""
+    """What devices reach in each round."""
     config = mix2fld.Config.of(
         dataset=str(images), features="efficientnet-lite0", model="mlp", devices=10,
         samples_per_device=200, rounds=5, local_steps=case["steps"], link="ideal", seed=SEED,
         **PARTITIONS[case["partition"]], **CONTENDERS[case["contender"]],
     )  # fmt: skip
     (result,) = mix2fld.run(config, progress=False)
-    scores = [info["scores"] for info in result.rounds]
+    rounds = result.frame()
     return {
         **case,
-        "devices": [round(each["mean"], 4) for each in scores],
-        "server": [each["global"] and round(each["global"], 4) for each in scores],
+        "devices": rounds["accuracy/mean"].round(4).tolist(),
     }
 
 
@@ -78,7 +77,9 @@ def table(path: Path) -> str:
     names = [name for name in CONTENDERS if any(run["contender"] == name for run in runs)]
     lines = [f"| | {' | '.join(names)} |", "|---|" + "---|" * len(names)]
     for steps, partition in dict.fromkeys((run["steps"], run["partition"]) for run in runs):
-        own = {r["contender"]: r for r in runs if (r["steps"], r["partition"]) == (steps, partition)}
+        own = {
+            r["contender"]: r for r in runs if (r["steps"], r["partition"]) == (steps, partition)
+        }
         cells = [f"{100 * own[name]['devices'][-1]:.1f}" if name in own else "-" for name in names]
         lines.append(f"| {partition}, 5 × {steps:,} steps | {' | '.join(cells)} |")
     return "\n".join(lines)
