@@ -1,7 +1,7 @@
 """Murmur on a wide model: `mlp` on 1,280 features, few bits, beside training alone.
 
-python -m benchmarks.wide_mlp: a line for each run that the file lacks, as it is done. 3,000 images of
-CIFAR-10 behind efficientnet-lite0, ten devices with 200 each, 165,514 weights. Nothing is tuned.
+python -m benchmarks.wide_mlp: a line for each run that the file lacks, as it is done. 3,000 images
+of CIFAR-10 behind efficientnet-lite0, ten devices with 200 each, 165,514 weights. Nothing is tuned.
 """
 
 import argparse
