@@ -18,18 +18,27 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
+from numpy.typing import NDArray
 
 import mix2fld
-from mix2fld.codecs import Encoded, rotation
+from benchmarks.both_directions import (
+    budgets_table,
+    contender,
+    costs_table,
+    draw,
+    of_records,
+)
+from mix2fld.codecs import rotation
 from mix2fld.codecs.global_steps import Carried, GlobalState, Step
 from mix2fld.config.settings import PRESETS
 from mix2fld.engine.wire import Wire
+from mix2fld.links import IdealLink
 from mix2fld.protocols.downlink import KNOWN
 from mix2fld.protocols.table import get_protocol, single_runs
 from mix2fld.runs.link_plan import plan_link
 from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.make_learning import make_learning
-from mix2fld.types import SampleFormat
+from mix2fld.types import SampleFormat, State
 from mix2fld_lab.pages import render
 from mix2fld_lab.reproduction.cell_records import CellRecord, load_records
 
@@ -37,6 +46,7 @@ ROOT = Path(__file__).parent.parent
 RECORDS = ROOT / "results" / "records" / "frontier-mnist-non-iid.json"
 RUNS = ROOT / "results" / "downlink" / "runs.jsonl"
 PAGE = ROOT / "docs" / "downlink.md"
+FIGURE = ROOT / "docs" / "images" / "both_directions.png"
 SEEDS = range(5)
 CODED: dict[str, Any] = {"downlink": "coded"}
 
@@ -61,7 +71,14 @@ TRIALS = (
           "murmur-1400-edges", {**CODED, "downlink_step_bits": 1300}),
     Trial("coded-1300", "Murmur 1,400, coded step of 1,300 bits",
           "murmur-1400", {**CODED, "downlink_step_bits": 1300}),
+    Trial("coded-2600-edges", "Murmur 1,400 from edges, coded step of 2,600 bits",
+          "murmur-1400-edges", {**CODED, "downlink_step_bits": 2600}),
+    Trial("coded-5200-edges", "Murmur 1,400 from edges, coded step of 5,200 bits",
+          "murmur-1400-edges", {**CODED, "downlink_step_bits": 5200}),
+    Trial("coded-12560-edges", "Murmur 1,400 from edges, coded step of 1 bit a weight",
+          "murmur-1400-edges", CODED),
     Trial("sign", "FL, 1 bit a weight each way, error feedback", "sign", CODED),
+    Trial("fl8", "FL 8-bit up, coded step of 1 bit a weight", "fl8", CODED),
 )  # fmt: skip
 TEMPLATE = ROOT / "benchmarks" / "templates" / "downlink.md.j2"
 LINKS = {
@@ -76,6 +93,14 @@ PLANNED: tuple[tuple[str, dict[str, Any]], ...] = (
     ("Murmur 200", {**MURMUR, "downlink": "relay"}),
     ("Murmur 1,400", {**MURMUR, "update_bits": 1400, "downlink": "relay"}),
 )
+TWENTY: dict[str, Any] = {
+    "devices": 100, "participants": 20, "samples_per_device": 20, "partition": "iid",
+    "local_steps": 1, "evaluated_devices": 1, "curve_points": 1,
+}  # fmt: skip
+ROUNDS_AWAY = 10
+NEAR = 0.5
+"""Points of accuracy that count as close."""
+LIKE = "murmur-1400-edges"
 AWAY: tuple[tuple[str, dict[str, Any]], ...] = (
     ("Murmur 200, relayed", {**MURMUR, "downlink": "relay"}),
     ("coded in 2,000 bits", {**MURMUR, "downlink": "coded", "downlink_step_bits": 2000}),
@@ -143,6 +168,8 @@ def page() -> str:
     return render(
         TEMPLATE,
         accuracy=accuracy_table(),
+        coded=coded_finding(),
+        **both_directions(),
         links=link_table(),
         away=away_table(),
         decoding=decoding_table(),
@@ -181,6 +208,43 @@ def accuracy_table() -> str:
     return _table(head, rows)
 
 
+def coded_finding() -> str:
+    """With how many bits down a coded step comes close to a relay."""
+    runs = list(recorded())
+
+    def mean(key: str, of: str) -> float:
+        return float(np.mean([run[of] for run in runs if run["key"] == key]))
+
+    found = []
+    for trial in TRIALS:
+        if trial.contender == LIKE and trial.changes["downlink"] == "coded":
+            behind = max(mean(LIKE, of) - mean(trial.key, of) for of in ("mean", "server"))
+            found.append((mean(trial.key, "down"), 100 * behind))
+    gaps = "; ".join(f"{bits:,.0f} bits: {behind:.1f}" for bits, behind in sorted(found))
+    close = [bits for bits, behind in found if behind <= NEAR]
+    words = f"the fewest that come within {NEAR:g}: {min(close):,.0f}" if close else "none is close"
+    return (
+        "Points of accuracy that Murmur 1,400 from edges loses by a coded step, of devices or of\n"
+        f"the server, whichever is more, by bits down in all: {gaps}.\nOf these, {words}; a relay "
+        f"of {mean(LIKE, 'down'):,.0f} bits loses nothing."
+    )
+
+
+def both_directions() -> dict[str, str]:
+    """What each contender takes on five links, and who is best within so many joules."""
+    cells, runs, found = contenders(), list(recorded()), []
+    for trial in TRIALS:
+        cell = cells[trial.contender]
+        reached = [100 * run["mean"] for run in runs if run["key"] == trial.key]
+        fields = {**cell.changes, **trial.changes, "protocols": (cell.protocol,)}
+        found.append(contender(trial.title, float(np.mean(reached)), fields))
+    found += of_records(cells)
+    draw(found, FIGURE)
+    head, *rows = costs_table(found)
+    first, *within = budgets_table(found)
+    return {"costs": _table(head, rows), "budgets": _table(first, within)}
+
+
 def link_table() -> str:
     """Seconds and joules of a round, by the closed form of each link."""
     head = ("link", "protocol", "downlink", "bits up", "bits down", "s a round", "mJ of a device")
@@ -198,35 +262,36 @@ def link_table() -> str:
     return _table(head, rows)
 
 
+class OneIsAway(IdealLink):
+    """A link that delivers everything, and does not reach one device for ten rounds."""
+
+    def start(self, *_: Any) -> State:
+        """Before the first round."""
+        return {"number": 0}
+
+    def begin_round(self, state: State, *_: Any) -> tuple[NDArray[np.bool_], State]:
+        """All but the device, in the rounds after the first."""
+        number = int(state["number"]) + 1
+        reached = np.ones(TWENTY["devices"], np.bool_)
+        reached[0] = not 1 < number <= 1 + ROUNDS_AWAY
+        return reached, {"number": number}
+
+
 def away_table() -> str:
-    """What a device that was away for ten rounds is sent, 20 of 100 devices taking part."""
+    """What a device is sent that was away for ten rounds, in a run of 20 of 100 devices."""
     rows = []
     for words, fields in AWAY:
-        config = single_runs(mix2fld.Grid.of(devices=100, participants=20, **fields))[0]
-        wire = wire_of(config)
-        whole = wire.most_download.bits
-        steps = ten_steps(wire, config)
-        codec: Any = wire.downlink.download_codec
-        bits = codec.encode(GlobalState(20, 0, None, steps), wire.protocol.dims).bits
-        rows.append((words, f"{bits:,}", f"{whole:,}", f"{100 * bits / whole:.1f} %"))
-    return _table(("steps", "bits of ten of them", "bits of all weights", "share"), rows)
-
-
-def ten_steps(wire: Wire, config: mix2fld.Config) -> tuple[Step, ...]:
-    """Ten steps of 20 uploads each, or coded."""
-    rng, dims = np.random.default_rng(0), wire.protocol.dims
-    codec: Any = wire.downlink.download_codec
-
-    def body(bits: int) -> Encoded:
-        return Encoded(np.packbits(rng.integers(2, size=bits, dtype=np.uint8)).tobytes(), bits)
-
-    if config.updates.downlink == "coded":
-        size = codec.codes.size(dims).bits
-        return tuple(Step(number, {}, body(size)) for number in range(11, 21))
-    size, samples = codec.upload.size(dims).bits, config.data.samples_per_device
-    return tuple(
-        Step(number, {d: Carried(samples, body(size)) for d in range(0, 100, 5)})
-        for number in range(11, 21)
+        grid = mix2fld.Grid.of(**TWENTY, **fields, rounds=2 + ROUNDS_AWAY)
+        (result,) = mix2fld.run(grid, link=OneIsAway(), progress=False)
+        *before, back = [info["bits"]["down"] for info in result.rounds]
+        whole = wire_of(result.config).most_download.bits
+        rows.append((
+            words, f"{before[-1]:,}", f"{back:,}", f"{back - before[-1]:,}", f"{whole:,}",
+            f"{100 * (back - before[-1]) / whole:.1f} %",
+        ))  # fmt: skip
+    return _table(
+        ("steps", "bits of a round", "when it is back", "more", "bits of all weights", "share"),
+        rows,
     )
 
 

@@ -6,7 +6,7 @@ run as it ends, and writes ``docs/lorawan.md``. ``--page`` writes the page alone
 
 import argparse
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,8 @@ TRIALS: dict[str, tuple[str, dict[str, Any]]] = {
 SHARES = (0.90, 0.93, 0.95)
 SEEDS = (0, 1, 2)
 """Each has its own samples, places and fading."""
+QUORUM = 16
+"""Uploads of a round that the server waits for."""
 
 
 def main() -> None:
@@ -80,22 +82,23 @@ def grid_of(key: str, seed: int = 0) -> mix2fld.Grid:
 
 
 def recorded() -> dict[str, list[dict[str, Any]]]:
-    """The rounds of the runs so far, by key."""
-    if not RUNS.exists():
-        return {}
-    lines = [json.loads(line) for line in RUNS.read_text(encoding="utf-8").splitlines()]
-    return {line["key"]: line["rounds"] for line in lines}
+    """The runs so far, by key: a seed, and its rounds."""
+    runs: dict[str, list[dict[str, Any]]] = {key: [] for key in TRIALS}
+    for line in RUNS.read_text(encoding="utf-8").splitlines() if RUNS.exists() else []:
+        run = json.loads(line)
+        runs[run["key"]].append(run)
+    return runs
 
 
 def page() -> str:
     """The page, from the records."""
-    return render(TEMPLATE, goals=goals_table(), rounds=rounds_table())
+    return render(TEMPLATE, goals=goals_table(), waits=waits_table(), rounds=rounds_table())
 
 
 def goals_table() -> str:
-    """Rounds, hours and joules until a share of what FL reaches over an ideal link."""
+    """Rounds, hours and joules until a share of what FL reaches over an ideal link: means."""
     runs = recorded()
-    reached = max(round_["server"] for round_ in runs["fl8-ideal"])
+    reached = np.mean([max(r["server"] for r in run["rounds"]) for run in runs["fl8-ideal"]])
     power = Power.from_config(grid_of("relay").at())
     head = ("protocol", "until", "accuracy, %", "rounds", "hours", "frames of a device, up",
             "frames down", "radio, J of a device", "all, J of a device",
@@ -105,38 +108,72 @@ def goals_table() -> str:
         if key.endswith("ideal"):
             continue
         for share in SHARES:
-            goal = share * reached
-            done = next((n for n, r in enumerate(runs[key], 1) if (r["server"] or 0) >= goal), None)
+            goal = share * float(reached)
             words = [title, f"{100 * share:.0f} % of FL", f"{100 * goal:.1f}"]
-            if done is None:
-                rows.append((*words, f"not in {len(runs[key])}", *["-"] * 6))
+            taken = [rounds for run in runs[key] if (rounds := rounds_until(run, goal))]
+            if len(taken) < len(runs[key]):
+                rows.append((*words, f"in {len(taken)} of {len(runs[key])} seeds", *["-"] * 6))
                 continue
-            taken = runs[key][:done]
-            spent = sum(r["joules"] for r in taken)
+            hours = [sum(r["seconds"] for r in rounds) / 3600 for rounds in taken]
+            spent = _mean_sum(taken, lambda r: r["joules"])
             batteries = power.rounds_of_battery(spent)
             rows.append((
-                *words, str(done), f"{sum(r['seconds'] for r in taken) / 3600:.2f}",
-                f"{sum(_frames(r['bits']['up'] / 20) for r in taken):,}",
-                f"{sum(_frames(r['bits']['down']) for r in taken):,}",
-                f"{sum(r['radio_joules'] for r in taken):.2f}", f"{spent:.1f}",
-                "-" if batteries is None else f"{batteries:,.0f}",
+                *words, f"{np.mean([len(rounds) for rounds in taken]):.1f}", _range(hours, 2),
+                f"{_mean_sum(taken, lambda r: _frames(r['bits']['up'] / 20)):,.0f}",
+                f"{_mean_sum(taken, lambda r: _frames(r['bits']['down'])):,.0f}",
+                f"{_mean_sum(taken, lambda r: r['radio_joules']):.2f}",
+                f"{spent:.1f}", "-" if batteries is None else f"{batteries:,.0f}",
             ))  # fmt: skip
     return _table(head, rows)
 
 
-def rounds_table() -> str:
-    """Every round of every protocol."""
-    head = ("protocol", "round", "server, %", "uploads", "downloads", "s", "radio, J of a device")
-    rows = [
-        (
-            title, str(number), "-" if r["server"] is None else f"{100 * r['server']:.1f}",
-            f"{r['uploads']} of 20", f"{r['downloads']} of 20", f"{r['seconds']:,.1f}",
-            f"{r['radio_joules']:.3f}",
-        )
-        for key, (title, _) in TRIALS.items()
-        for number, r in enumerate(recorded()[key], 1)
-    ]  # fmt: skip
+def _mean_sum(
+    runs: Sequence[Sequence[dict[str, Any]]], of: Callable[[dict[str, Any]], float]
+) -> float:
+    """Of something in all rounds of a run, the mean over runs."""
+    return float(np.mean([sum(map(of, rounds)) for rounds in runs]))
+
+
+def rounds_until(run: dict[str, Any], goal: float) -> list[dict[str, Any]]:
+    """The rounds up to the one in which the server reaches a goal; none if it does not."""
+    rounds = run["rounds"]
+    done = next((n for n, r in enumerate(rounds, 1) if (r["server"] or 0) >= goal), 0)
+    return list(rounds[:done])
+
+
+def waits_table() -> str:
+    """How long a round takes that has its quorum, and how many have none and last for a day."""
+    head = ("protocol", "rounds", "with a quorum", "s, median", "s, longest", "until the limit")
+    rows = []
+    for key, (title, _) in TRIALS.items():
+        every = [r for run in recorded()[key] for r in run["rounds"]]
+        met = [r["seconds"] for r in every if r["uploads"] >= QUORUM]
+        rows.append((
+            title, str(len(every)), str(len(met)), f"{np.median(met):,.0f}", f"{max(met):,.0f}",
+            str(len(every) - len(met)),
+        ))  # fmt: skip
     return _table(head, rows)
+
+
+def rounds_table() -> str:
+    """Every round of every protocol, over all seeds."""
+    head = ("protocol", "round", "server, %", "uploads of 20", "s", "radio, J of a device")
+    rows = []
+    for key, (title, _) in TRIALS.items():
+        runs = recorded()[key]
+        for number, own in enumerate(zip(*(run["rounds"] for run in runs), strict=True), 1):
+            rows.append((
+                title, str(number), f"{100 * np.mean([r['server'] or 0 for r in own]):.1f}",
+                _range([r["uploads"] for r in own], 0), _range([r["seconds"] for r in own], 0),
+                f"{np.mean([r['radio_joules'] for r in own]):.3f}",
+            ))  # fmt: skip
+    return _table(head, rows)
+
+
+def _range(values: Sequence[float], digits: int) -> str:
+    """From the least to the most."""
+    low, high = (f"{end:,.{digits}f}" for end in (min(values), max(values)))
+    return low if low == high else f"{low} to {high}"
 
 
 def _frames(bits: float) -> int:

@@ -155,12 +155,22 @@ def relayed(rows: Sequence[HeadlineRow], runs: Sequence[Mapping[str, float]], ke
     assert before is not None
     down = spread([run["down"] for run in runs]).mean
     reached = spread([100 * run["mean"] for run in runs]).mean
+    full = next(one.link for one in rows if one.key == "fl8")
+    slow, few = (_seconds(point) for point in (full, before))
+    planned = link_cost(before.cell).seconds
     return paragraph(
         f"Bits down are those of weights. Since these runs were recorded, devices may take the "
         f"server's steps themselves: {before.contender.title} then receives {down:,.0f} bits in "
         f"place of {before.bits_down:,.0f}, and reaches {reached:.1f} % "
-        f"([both directions](docs/downlink.md))."
+        f"([both directions](docs/downlink.md)). {full.bits / before.bits:,.0f} times fewer uplink "
+        f"bits than {full.contender.title} are {slow / few:.1f} times fewer seconds on the air if "
+        f"weights come down, and {slow / planned:.0f} times fewer if steps do (planned)."
     )
+
+
+def _seconds(point: Point) -> float:
+    """On the air, in all rounds."""
+    return float(point.cell.values("summary", "seconds", "communication").mean())
 
 
 def _from_edges(one: HeadlineRow) -> Point:

@@ -22,6 +22,10 @@ class LinkCost:
     """On the air, the slowest device in each round, both directions."""
     joules: float
     """Of one device, for sending and receiving."""
+    bits_up: float
+    """Of one device."""
+    bits_down: float
+    """Of the multicasts, with the downlink that is the protocol's own."""
 
 
 def link_cost(cell: CellRecord) -> LinkCost:
@@ -36,9 +40,15 @@ def link_cost(cell: CellRecord) -> LinkCost:
             (plan.worst for plan in plans if plan.budget.direction == direction), default=1.0
         )
 
+    def bits(direction: str) -> float:
+        own = {p: count for p, count in times.items() if p.budget.direction == direction}
+        return sum(count * plan.size.bits for plan, count in own.items())
+
     return LinkCost(
         chance=least_likely("uplink"),
         download_chance=least_likely("downlink"),
         seconds=sum(count * plan.round_seconds for plan, count in times.items()),
         joules=sum(count * plan.joules for plan, count in times.items()),
+        bits_up=bits("uplink"),
+        bits_down=bits("downlink"),
     )

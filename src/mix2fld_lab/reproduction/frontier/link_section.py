@@ -19,8 +19,13 @@ TEXT = (
     "The accuracies above are those of an ideal link, which delivers everything, except in the "
     "settings with the paper's asymmetric link. This is what the same transfers would take over "
     "that link, all of them attempted, in closed form: the chance of the least likely upload and "
-    "of the least likely download, seconds on the air in all rounds, joules of a device's radio. "
-    "Where a chance is below 100 %, that link would not yield the accuracy above."
+    "of the least likely download, bits of a device in both directions, seconds on the air in all "
+    "rounds, joules of a device's radio. Where a chance is below 100 %, that link would not yield "
+    "the accuracy above. Downlinks are each protocol's own. Murmur and Murmur-Mix relay uploads: "
+    "devices have the same weights, bit for bit, as in the records above, in which the server "
+    "multicast its weights after every step, so that their bits down, seconds and joules are "
+    "larger. Where the download is weights, it takes more of the time and energy than any upload "
+    "of few bits, so that fewer uplink bits alone save little."
 )
 VARIANTS = (FROM_EDGES, "-plain")
 """How devices start and train; neither changes a transfer."""
@@ -76,10 +81,13 @@ def _agree(
 
 
 def _table(costs: Mapping[str, tuple[str, LinkCost]]) -> str:
-    lines = [row("contender", "uploads", "downloads", "s", "J"), row("---", *["---:"] * 4)]
+    heads = ("bits up", "bits down", "both", "uploads", "downloads", "s", "J")
+    lines = [row("contender", *heads), row("---", *["---:"] * len(heads))]
     for title, cost in costs.values():
         chances = (f"{100 * chance:.1f} %" for chance in (cost.chance, cost.download_chance))
-        lines.append(row(title, *chances, f"{cost.seconds:.3f}", f"{cost.joules:.3f}"))
+        both = (cost.bits_up, cost.bits_down, cost.bits_up + cost.bits_down)
+        bits = (f"{each:,.0f}" for each in both)
+        lines.append(row(title, *bits, *chances, f"{cost.seconds:.3f}", f"{cost.joules:.3f}"))
     return "\n".join(lines)
 
 
