@@ -1,10 +1,14 @@
 """Speed of reinforcement learning: the compiled loop against a plain PyTorch + gymnasium loop.
 
 Both play CartPole-v1 with the same network, the same loss and one Adam step an episode. What counts
-are steps of the environment a second: of ten agents here, of one agent there, on the same cores.
+are steps of the environment a second of processor time, which other work on the machine does not
+change much: of ten agents here, of one agent there.
 """
 
+import json
+import os
 import time
+from pathlib import Path
 
 import gymnasium
 import jax
@@ -12,6 +16,8 @@ import numpy as np
 import torch
 import tyro
 
+from benchmarks import machine
+from mix2fld.base.files import write_atomic
 from mix2fld_lab.rl.agents import (
     DISCOUNT,
     ENTROPY,
@@ -23,6 +29,8 @@ from mix2fld_lab.rl.agents import (
     make_agents,
 )
 from mix2fld_lab.rl.experiment import AGENTS
+
+RECORD = Path(__file__).parent.parent / "results" / "bench" / "rl.json"
 
 
 def network(outputs: int) -> torch.nn.Module:
@@ -74,17 +82,23 @@ def compiled_steps(episodes: int) -> int:
     return int(np.asarray(done.returns).sum())
 
 
-def main(episodes: int = 200, plain_episodes: int = 100) -> None:
-    """Print steps a second of both, and their ratio; compiling is not counted."""
+def main(episodes: int = 200, plain_episodes: int = 100, record: Path = RECORD) -> None:
+    """Print steps a processor second of both and their ratio, and record them; compiling is not counted."""
     torch.set_num_threads(1)  # faster than several for so small a network
     compiled_steps(episodes)
-    rates = []
+    rates, busy = [], os.getloadavg()[0]
     for play, count in ((compiled_steps, episodes), (plain_steps, plain_episodes)):
-        started = time.perf_counter()
+        started = time.process_time()
         steps = play(count)
-        rates.append(steps / (time.perf_counter() - started))
-    print(f"compiled loop: {rates[0]:,.0f} steps/s, {AGENTS} agents")
-    print(f"PyTorch + gymnasium: {rates[1]:,.0f} steps/s, one agent")
+        rates.append(steps / (time.process_time() - started))
+    found = {
+        "compiled": {"agents": AGENTS, "episodes": episodes, "steps_s": round(rates[0])},
+        "plain": {"agents": 1, "episodes": plain_episodes, "steps_s": round(rates[1])},
+    }
+    whole = {"machine": machine.describe(), "load": busy, **found}
+    write_atomic(record, (json.dumps(whole, indent=1) + "\n").encode())
+    print(f"compiled loop: {rates[0]:,.0f} steps a second, {AGENTS} agents")
+    print(f"PyTorch + gymnasium: {rates[1]:,.0f} steps a second, one agent")
     print(f"ratio: {rates[0] / rates[1]:.1f}")
 
 
