@@ -1,6 +1,7 @@
 """The page of federated reinforcement learning, from the records of its experiments."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from mix2fld_lab.rl.proxies import FEW_STEPS, INDEX_BITS, MANY_STEPS
 from mix2fld_lab.rl.table import EXCHANGES
 
 Record = dict[str, Any]
+SPEED = Path("results/bench/rl.json")
 TEMPLATE = Path(__file__).parent.parent / "templates" / "rl.md.j2"
 HEADINGS = (
     "protocol", "seeds", "return, last 50 episodes", "beside alone", "agents that solve it",
@@ -76,6 +78,17 @@ def row_of(name: str, records: Sequence[Record], alone: Sequence[Record] = ()) -
     ]
 
 
+def speed_words(measured: Mapping[str, Any]) -> str:
+    """What ``benchmarks.rl`` found."""
+    ours, plain = measured["compiled"]["steps_s"], measured["plain"]["steps_s"]
+    return (
+        f"Speed, in steps of the environment a second of processor time: {ours:,} in the compiled "
+        f"loop of ten agents, {plain:,} in a plain loop of PyTorch and gymnasium, "
+        f"{ours / plain:.0f} times fewer (`python -m benchmarks.rl`, load average "
+        f"{measured['load']:.0f})."
+    )
+
+
 def page(records: Sequence[Record]) -> str:
     """The whole page."""
     sections = []
@@ -93,4 +106,5 @@ def page(records: Sequence[Record]) -> str:
         solved=f"{SOLVED:g}", over=SOLVED_OVER, bins=BINS, proxies=f"{PROXIES:,}",
         index=INDEX_BITS, few=FEW_STEPS, many=MANY_STEPS, tables="\n\n".join(sections),
         made_with=said_of(*records),
+        speed=speed_words(json.loads(SPEED.read_text())) if SPEED.exists() else "",
     )  # fmt: skip
