@@ -83,7 +83,7 @@ def compiled_steps(episodes: int) -> int:
 
 
 def main(episodes: int = 200, plain_episodes: int = 100, record: Path = RECORD) -> None:
-    """Print steps a processor second of both and their ratio, and record them; compiling is not counted."""
+    """Measure both, after what has to be compiled; print and record steps a processor second."""
     torch.set_num_threads(1)  # faster than several for so small a network
     compiled_steps(episodes)
     rates, busy = [], os.getloadavg()[0]
