@@ -51,7 +51,7 @@ hooks: $(VENV)/.installed-test ## Check format, lint and imports at every commit
 
 coverage: $(VENV)/.installed-test programs ## Measure which lines the tests run (build/coverage)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt pytest-cov
-	$(PYTEST_IN_PARALLEL) --cov=mix2fld --cov-branch --cov-report=term:skip-covered --cov-report=html:build/coverage
+	$(PYTEST_IN_PARALLEL) --cov=mix2fld --cov=mix2fld_lab --cov-branch --cov-report=term:skip-covered --cov-report=html:build/coverage
 
 search: $(VENV)/.installed-test ## Run the property tests with ten times the examples
 	$(BIN)/pytest -q -n 2 --hypothesis-profile search $(shell grep -lr '@given' tests)

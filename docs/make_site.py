@@ -6,9 +6,7 @@ of protocols, the reference of the package and the gallery are generated.
 
 import ast
 import html
-import importlib
 import inspect
-import pkgutil
 import shutil
 import sys
 import tomllib
@@ -17,9 +15,8 @@ from types import ModuleType
 from typing import Any
 
 from make_settings import settings_page
-from public_names import PUBLIC, table_of
+from public_names import PUBLIC, reference_of
 
-import mix2fld
 from mix2fld.advice.measured import MeasuredSetting, load_measured
 from mix2fld.config.settings import Config
 from mix2fld.engine.wire import Wire
@@ -45,13 +42,11 @@ LINKED = (
 )
 IN_THE_SITE = (".md", ".png", ".svg", ".py", ".json", ".jsonl", ".ipynb")
 PICTURES = ("results/figures", "docs/images")
-NOT_PUBLIC = ("cli", "deploy", "__main__", "fleet.mqtt")
-"""Commands, and what needs an extra to be imported."""
 INTRODUCTION = """Each protocol is a class with both its halves, and one table lists them all.
 Each has a page with its idea, equation, bits, measured accuracy and code."""
 API = """# API
 
-Every module, from its docstrings. Most users need `mix2fld` alone; extensions import
+The public names, from their docstrings. Most users need `mix2fld` alone; extensions import
 `mix2fld.extend` and `mix2fld.codecs`, and models of other frameworks come with `mix2fld.models`.
 """
 Words = dict[str, dict[str, str]]
@@ -248,53 +243,15 @@ def _assigned(module: ModuleType, name: str) -> tuple[str, ast.expr]:
 
 
 def write_reference(folder: Path) -> None:
-    """A page for each public package, from docstrings; a name without one stops the build."""
+    """A page for each public module, from docstrings; a name without one stops the build."""
     folder.mkdir(parents=True)
-    pages: dict[str, list[str]] = {}
-    bare = []
-    for name in public_modules():
-        module = importlib.import_module(name)
-        bare += undocumented(module)
-        pages.setdefault(".".join(name.split(".")[:2]), []).append(name)
-    if bare:
-        raise SystemExit(f"public names without a docstring: {', '.join(bare)}")
-    for page, modules in pages.items():
-        parts = [f"# {page}"]
-        parts += [table_of(each) for each in modules if each in PUBLIC]
-        parts += [f"```{{eval-rst}}\n.. automodule:: {each}\n```" for each in modules]
-        (folder / f"{page}.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
-    names = "\n".join(pages)
+    for module in PUBLIC:
+        (folder / f"{module}.md").write_text(reference_of(module), encoding="utf-8")
+    names = "\n".join(PUBLIC)
     (folder / "index.md").write_text(
         f"{API}\n```{{toctree}}\n:maxdepth: 1\n\n{names}\n```\n",
         encoding="utf-8",
     )
-
-
-def public_modules() -> list[str]:
-    """Every module that a user may import without an extra."""
-    found = ["mix2fld"]
-    for each in pkgutil.walk_packages(mix2fld.__path__, "mix2fld."):
-        inner = each.name.removeprefix("mix2fld.")
-        if inner.startswith(NOT_PUBLIC) or any(part.startswith("_") for part in inner.split(".")):
-            continue
-        try:
-            importlib.import_module(each.name)
-        except ImportError:
-            continue  # of an extra
-        found.append(each.name)
-    return found
-
-
-def undocumented(module: ModuleType) -> list[str]:
-    """Public functions and classes that are defined here and say nothing."""
-    return [
-        f"{module.__name__}.{name}"
-        for name, value in vars(module).items()
-        if not name.startswith("_")
-        and (inspect.isclass(value) or inspect.isfunction(value))
-        and value.__module__ == module.__name__
-        and not inspect.getdoc(value)
-    ]
 
 
 def write_gallery(source: Path) -> None:

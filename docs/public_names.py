@@ -3,6 +3,7 @@
 import ast
 import importlib
 import inspect
+import textwrap
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -10,12 +11,31 @@ from typing import Any
 PUBLIC = ("mix2fld", "mix2fld.extend", "mix2fld.codecs", "mix2fld.models", "mix2fld.tensors")
 
 
-def table_of(module: str) -> str:
-    """The names of a public module, with links to where each is documented."""
-    rows = ["| name | what it is |", "|---|---|"]
-    for name, (home, words) in documented(importlib.import_module(module)).items():
-        rows.append(f"| {{py:obj}}`{module}.{name} <{home}.{name}>` | {words.splitlines()[0]} |")
-    return "\n".join(rows)
+def reference_of(module: str) -> str:
+    """The page of a public module: its names in a table, then each with its own words."""
+    public = importlib.import_module(module)
+    names = {name: words for name, (_, words) in documented(public).items()}
+    if bare := [name for name, words in names.items() if not words]:
+        raise SystemExit(f"{module}: public names without a docstring: {', '.join(bare)}")
+    lines = [f"# {module}", "", inspect.cleandoc(public.__doc__ or ""), ""]
+    lines += ["| name | what it is |", "|---|---|"]
+    lines += [
+        f"| {{py:obj}}`{name} <{module}.{name}>` | {words.splitlines()[0]} |"
+        for name, words in names.items()
+    ]
+    described = [_described(module, name, words) for name, words in names.items()]
+    return "\n".join([*lines, "", *described])
+
+
+def _described(module: str, name: str, words: str) -> str:
+    value: Any = getattr(importlib.import_module(module), name)
+    if inspect.isclass(value) and value.__name__ == name:
+        body = f".. autoclass:: {module}.{name}\n   :members:"
+    elif inspect.isfunction(value):
+        body = f".. autofunction:: {module}.{name}"
+    else:
+        body = f".. py:data:: {module}.{name}\n\n" + textwrap.indent(words, "   ")
+    return f"```{{eval-rst}}\n{body}\n```\n"
 
 
 def documented(module: ModuleType) -> dict[str, tuple[str, str]]:

@@ -35,8 +35,8 @@ def test_every_public_name_is_documented(name: str, public: ModuleType) -> None:
     module = importlib.import_module(name)
     found = public.documented(module)
     assert [each for each, (_, words) in found.items() if not words] == []
-    page = public.table_of(name)
-    assert [each for each in module.__all__ if f"`{name}.{each} <" not in page] == []
+    page = public.reference_of(name)
+    assert [each for each in module.__all__ if f"<{name}.{each}>" not in page] == []
     assert dir(module) == sorted(module.__all__)
 
 

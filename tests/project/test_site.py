@@ -92,9 +92,20 @@ def test_no_docstring_has_a_link_by_chance() -> None:
     assert not found
 
 
-def test_a_name_without_a_docstring_is_found(make_site: object) -> None:
+def test_the_reference_has_the_public_names_and_no_others(make_site: object) -> None:
+    for module in make_site.PUBLIC:  # type: ignore[attr-defined]
+        page = make_site.reference_of(module)  # type: ignore[attr-defined]
+        names = importlib.import_module(module).__all__
+        shown = re.findall(r"^\.\. (?:auto\w+|py:data):: (\S+)$", page, re.MULTILINE)
+        assert shown == [f"{module}.{name}" for name in names]
+
+
+def test_a_name_without_a_docstring_stops_the_build(
+    make_site: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
     module = type(sys)("bare")
-    exec("def said():\n    'x'\ndef silent(): pass\n", vars(module))
-    for each in (module.said, module.silent):
-        each.__module__ = "bare"
-    assert make_site.undocumented(module) == ["bare.silent"]  # type: ignore[attr-defined]
+    exec("__all__ = ['silent']\ndef silent(): pass\n", vars(module))
+    module.silent.__module__ = "bare"
+    monkeypatch.setitem(sys.modules, "bare", module)
+    with pytest.raises(SystemExit, match="bare: public names without a docstring: silent"):
+        make_site.reference_of("bare")  # type: ignore[attr-defined]
