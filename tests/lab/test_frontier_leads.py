@@ -111,7 +111,7 @@ def test_a_missing_p_value_is_never_rejected() -> None:
 
 def test_the_p_value_is_that_of_the_paired_test() -> None:
     ours, other = [0.9, 0.92, 0.88, 0.95], [0.89, 0.9, 0.885, 0.93]
-    found = reached("murmur-200", ours).above(reached("fl8", other)).p_value
+    found = reached("murmur-200", ours).lead_over(reached("fl8", other)).p_value
     assert found == pytest.approx(stats.ttest_rel(ours, other).pvalue, rel=1e-9)
 
 

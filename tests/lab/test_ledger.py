@@ -16,7 +16,7 @@ from mix2fld.config.settings import Config
 from mix2fld.runs.link_plan import plan_link
 from mix2fld_lab.reproduction.cell_records import CellRecord, load_records
 from mix2fld_lab.reproduction.claims import CLAIMS, judge
-from mix2fld_lab.reproduction.evidence import Claim, Evidence, Part, sized
+from mix2fld_lab.reproduction.evidence import Claim, Evidence, Statement, sized
 from mix2fld_lab.reproduction.experiments import EXPERIMENTS, FULL
 from mix2fld_lab.reproduction.ledger import SEEDS_THAT_FIT
 from mix2fld_lab.reproduction.results_folder import ResultsFolder
@@ -136,7 +136,9 @@ def test_gains_are_taken_seed_by_seed() -> None:
     ],
 )
 def test_a_verdict_follows_from_the_parts(parts: tuple[Any, ...], verdict: str) -> None:
-    assert Claim("C0", tuple(Part("", "", "", holds) for holds in parts), "").verdict == verdict
+    assert (
+        Claim("C0", tuple(Statement("", "", "", holds) for holds in parts), "").verdict == verdict
+    )
 
 
 # --- what is committed

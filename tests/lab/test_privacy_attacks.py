@@ -20,7 +20,7 @@ from mix2fld_lab.attacks.averages import (
 from mix2fld_lab.attacks.box import box_scores, violations
 from mix2fld_lab.attacks.inversion import recover_uploads
 from mix2fld_lab.attacks.lira import SHARED_BY_ALL, group_ratios, likelihood_ratios, margin
-from mix2fld_lab.attacks.rates import Share, above, check_candidates, threshold
+from mix2fld_lab.attacks.rates import Share, check_candidates, share_above, threshold
 from mix2fld_lab.attacks.residual import fit_prior, residual_scores
 from mix2fld_lab.attacks.unmixing import Candidates, Mixes
 from mix2fld_lab.audit.seeds import Scored, rates_at
@@ -56,14 +56,17 @@ def test_the_exact_interval_is_that_of_binomial_tails() -> None:
 def test_a_threshold_lets_new_outsiders_pass_at_the_stated_rate() -> None:
     rng = np.random.default_rng(0)
     passed = sum(
-        (above(rng.normal(size=1000), threshold(rng.normal(size=1000), 0.01)) for _ in range(200)),
+        (
+            share_above(rng.normal(size=1000), threshold(rng.normal(size=1000), 0.01))
+            for _ in range(200)
+        ),
         Share(0, 0),
     )
     assert passed.rate == pytest.approx(0.01, rel=0.15)
 
 
 def test_ties_with_outsiders_are_not_members() -> None:
-    assert above(np.zeros(5), threshold(np.zeros(1000), 0.01)).found == 0
+    assert share_above(np.zeros(5), threshold(np.zeros(1000), 0.01)).found == 0
 
 
 def test_a_rate_that_too_few_candidates_cannot_measure_is_refused() -> None:
@@ -110,9 +113,11 @@ def test_the_box_finds_members_and_no_others(ratio: float) -> None:
         labels = np.full(len(outside), part, np.int32)
         scores = box_scores(as_candidates(outside, labels), mixes, part)
         limit = threshold(scores, 0.001)
-        assert above(box_scores(as_candidates(own, labels[:20]), mixes, part), limit).rate == 1
+        assert (
+            share_above(box_scores(as_candidates(own, labels[:20]), mixes, part), limit).rate == 1
+        )
         wrong = as_candidates(own, 1 - labels[:20])
-        assert above(box_scores(wrong, mixes, part), limit).found == 0
+        assert share_above(box_scores(wrong, mixes, part), limit).found == 0
 
 
 def as_candidates(values: np.ndarray, labels: np.ndarray) -> Candidates:
@@ -131,9 +136,9 @@ def test_the_residual_finds_what_the_box_cannot() -> None:
     prior = fit_prior(as_candidates(public, labels), 2)
     mixes = mixes_of(members, others, 0.3)
     own, out = as_candidates(members, labels[:30]), as_candidates(outside, labels[:2000])
-    box = above(box_scores(own, mixes, 0), threshold(box_scores(out, mixes, 0), 0.01))
+    box = share_above(box_scores(own, mixes, 0), threshold(box_scores(out, mixes, 0), 0.01))
     limit = threshold(residual_scores(out, mixes, prior, 0), 0.01)
-    assert above(residual_scores(own, mixes, prior, 0), limit).rate > box.rate + 0.3
+    assert share_above(residual_scores(own, mixes, prior, 0), limit).rate > box.rate + 0.3
 
 
 def test_margins_are_logits_of_the_true_probability() -> None:
@@ -180,9 +185,9 @@ def test_under_a_model_of_strangers_own_samples_pass_at_the_stated_rate() -> Non
     target, stranger = (
         likelihood_ratios(statistics(seen), shadows, saw, labels) for seen in (own, 0 * own)
     )
-    low, high = above(stranger[own], threshold(stranger[~own], 0.01)).interval()
+    low, high = share_above(stranger[own], threshold(stranger[~own], 0.01)).interval()
     assert low <= 0.01 <= high
-    assert above(target[own], threshold(target[~own], 0.01)).interval()[0] > 0.02
+    assert share_above(target[own], threshold(target[~own], 0.01)).interval()[0] > 0.02
 
 
 def test_rows_that_groups_share_find_members_of_small_groups_alone() -> None:
@@ -205,12 +210,12 @@ def test_rows_that_groups_share_find_members_of_small_groups_alone() -> None:
     seen, stranger = rows(own), rows(np.zeros(2000))
     found = group_ratios(seen, shadows, saw, groups)
     small = groups < 10
-    assert above(found[own & small], threshold(found[~own], 0.002)).rate > 0.4
-    assert not above(found[own & ~small], threshold(found[~own], 0.002)).found
+    assert share_above(found[own & small], threshold(found[~own], 0.002)).rate > 0.4
+    assert not share_above(found[own & ~small], threshold(found[~own], 0.002)).found
     usual = likelihood_ratios(seen, shadows, saw, groups)
     assert np.abs(found[~small]).max() < 0.2 * np.abs(usual[~small]).max()  # only errors
     null = group_ratios(stranger, shadows, saw, groups)
-    low, high = above(null[own], threshold(null[~own], 0.01)).interval()
+    low, high = share_above(null[own], threshold(null[~own], 0.01)).interval()
     assert low <= 0.01 <= high
 
 
@@ -296,15 +301,15 @@ def test_members_of_sums_and_scatters_are_likelier_than_others() -> None:
     scatter = Scatter(rest.T @ rest, means, counts, 0.0)
     sums = Sums(totals, counts, np.array([0, 1]), np.full(2, 1e-6))
     its, others = (sum_scores(group, sums, populations) for group in (own, outside))
-    low, high = above(its, threshold(others, 0.01)).interval()
+    low, high = share_above(its, threshold(others, 0.01)).interval()
     # ratios of members lie sqrt(d / n) deviations above others
     assert low <= norm.cdf(np.sqrt(60 / 50) + norm.ppf(0.01)) <= high
     prior = fit_prior(public, 2)
     by_scatter = [scatter_scores(group, scatter, prior) for group in (own, outside)]
-    assert above(by_scatter[0], threshold(by_scatter[1], 0.01)).interval()[0] > 0.05
+    assert share_above(by_scatter[0], threshold(by_scatter[1], 0.01)).interval()[0] > 0.05
     ones = Sums(own.values, np.ones(100, int), own.labels, np.full(100, 1e-6))
     its, others = (sum_scores(group, ones, populations) for group in (own, outside))
-    assert above(its, threshold(others, 0.001)).rate == 1
+    assert share_above(its, threshold(others, 0.001)).rate == 1
 
 
 def test_the_ratio_of_a_sum_is_that_of_two_gaussians_along_one_direction() -> None:
@@ -359,8 +364,8 @@ def test_strangers_of_rounded_means_pass_at_the_stated_rate() -> None:
     populations = fit_populations(public, 1)
     tens = rounded_means(hidden, 10)
     its, others = (sum_scores(group, tens, populations) for group in (own, outside))
-    low, high = above(its, threshold(others, 0.01)).interval()
+    low, high = share_above(its, threshold(others, 0.01)).interval()
     assert low <= 0.01 <= high
     pairs = rounded_means(hidden, 2)
     members, others = (sum_scores(group, pairs, populations) for group in (hidden, outside))
-    assert above(members, threshold(others, 0.001)).rate == 1
+    assert share_above(members, threshold(others, 0.001)).rate == 1

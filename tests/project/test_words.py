@@ -64,7 +64,7 @@ NAMES = {
     ),
     *("take_mean_weights", "take_closed_form", "take_apart", "put_together", "write_whole"),
     *("take_back_round", "sameness", "log_below", "WORTH_A_WORD", "FAR", "FEW", "NOTHING_JUDGED"),
-    *("seed_judge", "say_nothing"),
+    *("seed_judge", "say_nothing", "Part", "above", "room"),
 }
 FOLDERS = ("src", "examples", "benchmarks", "baselines", "device")
 CODE = [page for folder in FOLDERS for page in sorted((ROOT / folder).rglob("*.py"))]

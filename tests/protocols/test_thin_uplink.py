@@ -198,7 +198,7 @@ def test_a_start_from_edges_helps_those_with_few_bits_most() -> None:
     cells = ResultsFolder(ROOT / "results").frontier_records()
     points = {point.contender.key: point for point in points_of(cells["mnist-non-iid"])}
     pairs = [key for key in points if f"{key}-edges" in points]
-    gains = {key: points[f"{key}-edges"].above(points[key]).mean for key in pairs}
+    gains = {key: points[f"{key}-edges"].lead_over(points[key]).mean for key in pairs}
     assert len(gains) >= 8
     assert min(gains.values()) > 0
     ours = [gains[f"murmur-{bits}"] for bits in (50, 100, 200, 500, 1400)]

@@ -50,7 +50,7 @@ class Trial:
         """Mean score over its seeds."""
         return spread(self.gains).mean
 
-    def above(self, other: "Trial") -> Spread:
+    def lead_over(self, other: "Trial") -> Spread:
         """Paired, over the seeds that both have."""
         pairs = zip(self.gains, other.gains, strict=False)
         return spread([mine - theirs for mine, theirs in pairs])
@@ -80,7 +80,7 @@ class Pilot:
         return [one for one in self.trials if one is not first and not self._behind(one, first)]
 
     def _behind(self, trial: Trial, first: Trial) -> bool:
-        lead = first.above(trial)
+        lead = first.lead_over(trial)
         return lead.mean > 0 and lead.p_value < self.level
 
     @property
@@ -105,7 +105,7 @@ class Pilot:
         tied = [
             one
             for one in trials
-            if first.above(one).mean <= self.close and not self._behind(one, first)
+            if first.lead_over(one).mean <= self.close and not self._behind(one, first)
         ]
 
         def price(one: Trial) -> tuple[float, float, float]:

@@ -68,7 +68,7 @@ def _accuracy(pilot: Pilot, trial: Trial) -> str:
     )
     if pilot.alone is None or pilot.alone is trial:
         return told
-    gain = trial.above(pilot.alone)
+    gain = trial.lead_over(pilot.alone)
     better = "better" if gain.mean >= 0 else "worse"
     half = pilot.metric.difference((gain.high - gain.low) / 2)
     mean = pilot.metric.number(abs(gain.mean))
@@ -130,7 +130,7 @@ def _changes(
 def _more_seeds(pilot: Pilot, trial: Trial) -> list[str]:
     first = pilot.most_accurate
     if trial is not first:
-        lead = first.above(trial).mean
+        lead = first.lead_over(trial).mean
         if _shows_as_zero(pilot, lead):
             return []
         return [
@@ -150,7 +150,7 @@ def _cheaper(pilot: Pilot, scarce: Scarce, trial: Trial) -> list[str]:
         return []
     theirs = cost(other.option, scarce.resource)
     times = f"{mine / theirs:.3g} times the" if theirs else "any"
-    lead = trial.above(other).mean
+    lead = trial.lead_over(other).mean
     if _shows_as_zero(pilot, lead):
         return []
     lead_words = pilot.metric.difference(lead)

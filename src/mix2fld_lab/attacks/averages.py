@@ -123,8 +123,8 @@ def scatter_scores(candidates: Candidates, scatter: Scatter, prior: Prior) -> Sc
     taken = weight * np.einsum("nj,jk,nk->n", rest, inverse, rest)
     usual = weight * (rest**2 / variances[kept]).sum(axis=1)
     with np.errstate(divide="ignore"):
-        room = np.log(np.maximum(1 - taken, 0))
-    scores: Scores = 0.5 * ((freedom - len(kept) - 2) * room + usual)
+        log_rest = np.log(np.maximum(1 - taken, 0))
+    scores: Scores = 0.5 * ((freedom - len(kept) - 2) * log_rest + usual)
     return np.where(counts[candidates.labels] >= LEAST_OF_A_MEAN, scores, 0.0)
 
 

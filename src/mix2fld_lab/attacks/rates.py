@@ -60,7 +60,7 @@ def threshold(outsiders: Scores, false_positives: float) -> float:
     return float(np.partition(outsiders, len(outsiders) - 1 - allowed)[-1 - allowed])
 
 
-def above(scores: Scores, limit: float) -> Share:
+def share_above(scores: Scores, limit: float) -> Share:
     """How many candidates an attack calls members."""
     return Share(int((scores > limit).sum()), len(scores))
 

@@ -30,7 +30,13 @@ from mix2fld_lab.attacks.empirical import (
     gaussian_epsilon_at_least,
     most_true_positives,
 )
-from mix2fld_lab.attacks.rates import FALSE_POSITIVES, Scores, above, check_candidates, threshold
+from mix2fld_lab.attacks.rates import (
+    FALSE_POSITIVES,
+    Scores,
+    check_candidates,
+    share_above,
+    threshold,
+)
 
 
 class Neighbours(NamedTuple):
@@ -40,7 +46,7 @@ class Neighbours(NamedTuple):
     other: Measured
 
 
-class Part(NamedTuple):
+class KnownPart(NamedTuple):
     """What the attacker knows of one upload."""
 
     state: State  # of the device that makes it
@@ -80,7 +86,7 @@ def attack_statistics(
     found: dict[str, Any] = {"trials": trials, "part_of_bound": _length(parts) * multiplier}
     for rate in FALSE_POSITIVES:
         limit = threshold(seen[0], rate)
-        true, false = above(seen[2], limit), above(seen[1], limit)
+        true, false = share_above(seen[2], limit), share_above(seen[1], limit)
         found[f"{rate:g}"] = {
             "true": true.as_record(),
             "false": false.as_record(),
@@ -91,7 +97,7 @@ def attack_statistics(
     return found
 
 
-def _known(learning: Learning, wire: Wire, sides: Neighbours) -> list[Part]:
+def _known(learning: Learning, wire: Wire, sides: Neighbours) -> list[KnownPart]:
     """What the attacker knows of both uploads; the means for the second are public."""
     one, other = (class_sums(side, learning.dims.num_labels) for side in sides)
     noise, bounds = sides.one.noise, sides.one.bounds
@@ -99,17 +105,19 @@ def _known(learning: Learning, wire: Wire, sides: Neighbours) -> list[Part]:
     state = {**start_device(wire, learning, 0), MEANS: means}
     pairs = [(one, other), tuple(class_scatter(side, means) for side in sides)]
     return [
-        Part({**state, STAGE: np.array(stage)}, a - b, (a + b) / 2, noise[stage])
+        KnownPart({**state, STAGE: np.array(stage)}, a - b, (a + b) / 2, noise[stage])
         for stage, (a, b) in enumerate(pairs)
     ]
 
 
-def _length(parts: Sequence[Part]) -> float:
+def _length(parts: Sequence[KnownPart]) -> float:
     """How many deviations of the noise the two samples are apart, over both uploads."""
     return float(np.sqrt(sum(np.sum((part.apart / part.deviation) ** 2) for part in parts)))
 
 
-def _scores(wire: Wire, side: Measured, parts: Sequence[Part], trials: tuple[int, range]) -> Scores:
+def _scores(
+    wire: Wire, side: Measured, parts: Sequence[KnownPart], trials: tuple[int, range]
+) -> Scores:
     """Log likelihood ratios of what arrives in each trial, whose noise has a key of its own."""
     seed, numbers = trials
     protocol, codec = private_of(wire), wire.protocol.upload_codec

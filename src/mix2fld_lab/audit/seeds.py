@@ -15,7 +15,7 @@ from mix2fld.tasks.learning import Sizes
 from mix2fld.types import Seeds
 from mix2fld_lab.attacks.box import box_scores
 from mix2fld_lab.attacks.inversion import recover_uploads
-from mix2fld_lab.attacks.rates import FALSE_POSITIVES, Scores, Share, above, threshold
+from mix2fld_lab.attacks.rates import FALSE_POSITIVES, Scores, Share, share_above, threshold
 from mix2fld_lab.attacks.residual import Prior, residual_scores
 from mix2fld_lab.attacks.unmixing import Candidates, Mixes, as_mixes
 from mix2fld_lab.audit.ground import Ground, Rows
@@ -121,7 +121,7 @@ def rates_at(rate: float, found: Sequence[Scored]) -> dict[str, Any]:
     alone = _limits([each.outside for each in found], rate)[: len(found[0].members)]
     for part, limit in enumerate(alone):
         name = PARTS[part] if count == 2 else "seed" if count == 1 else f"part {part + 1}"
-        shares = [above(each.own[part][each.members[part]], limit) for each in found]
+        shares = [share_above(each.own[part][each.members[part]], limit) for each in found]
         result[name] = sum(shares, nothing)
     return {name: share.as_record() for name, share in result.items()}
 

@@ -19,7 +19,7 @@ from mix2fld_lab.reproduction.evidence import (
     Claim,
     Evidence,
     Holds,
-    Part,
+    Statement,
     in_how_many,
     sized,
 )
@@ -51,7 +51,7 @@ def judge(evidence: Evidence) -> list[Claim]:
     ]
 
 
-def _more_accurate(evidence: Evidence, other: str, wanted: float, measure: Measure) -> Part:
+def _more_accurate(evidence: Evidence, other: str, wanted: float, measure: Measure) -> Statement:
     """Mix2FLD above a protocol in asymmetric channels, at its best; points and relative."""
     s, pair = max(
         ((s, pair) for s in ASYMMETRIC for pair in PAIRS),
@@ -59,7 +59,7 @@ def _more_accurate(evidence: Evidence, other: str, wanted: float, measure: Measu
     )
     found = gain(evidence.at(s, pair), evidence.at(s, other), measure)
     relative = relative_gain(evidence.at(s, pair), evidence.at(s, other), measure)
-    return Part(
+    return Statement(
         f"asymmetric: Mix2FLD more accurate than {other.upper()}, up to",
         f"{wanted} %",
         f"{MEASURES[measure]}: {in_points(found)} (relative: {relative.mean:+.1f} %, "
@@ -74,7 +74,7 @@ def _pair(name: str) -> str:
     return f"({sent}, {made})"
 
 
-def _faster(evidence: Evidence, settings: Sequence[str], wanted: float) -> Part:
+def _faster(evidence: Evidence, settings: Sequence[str], wanted: float) -> Statement:
     """FL's time to converge over Mix2FLD's, at every cost; without such a time, no verdict."""
     text, paper_says = f"Mix2FLD {_pair(BEST_PAIR)} converges faster than FL", f"{wanted}×"
     slow = [evidence.at(setting, "fl") for setting in settings]
@@ -84,7 +84,7 @@ def _faster(evidence: Evidence, settings: Sequence[str], wanted: float) -> Part:
             f"FL has no time to converge: its stopping rule fires in {out_of(fired)} runs "
             f"({delivery(*slow)} of its uploads are delivered)"
         )
-        return Part(text, paper_says, why, "unknown")
+        return Statement(text, paper_says, why, "unknown")
     lines, ratios = [], []
     for setting, cell in zip(settings, slow, strict=True):
         found = [times_longer(cell, evidence.at(setting, BEST_PAIR), c) for c in evidence.costs]
@@ -95,7 +95,7 @@ def _faster(evidence: Evidence, settings: Sequence[str], wanted: float) -> Part:
     holds: Holds = "yes" if least >= needed else "weaker" if least > 1 else "no"
     if holds == "no" and max(ratios) >= needed:
         holds = "weaker"
-    return Part(text, paper_says, "; ".join(lines), holds)
+    return Statement(text, paper_says, "; ".join(lines), holds)
 
 
 def _at_costs(setting: str, ratios: Sequence[Ratio]) -> str:
@@ -104,14 +104,14 @@ def _at_costs(setting: str, ratios: Sequence[Ratio]) -> str:
     return f"{split} " + ", ".join(f"{ratio}×" for ratio in ratios)
 
 
-def _c1(evidence: Evidence) -> list[Part]:
+def _c1(evidence: Evidence) -> list[Statement]:
     return [
         *(_more_accurate(evidence, "fl", paper.MORE_ACCURATE_THAN_FL, m) for m in MEASURES),
         _faster(evidence, ASYMMETRIC, paper.FASTER_THAN_FL_ASYMMETRIC),
     ]
 
 
-def _c2(evidence: Evidence) -> list[Part]:
+def _c2(evidence: Evidence) -> list[Statement]:
     more = [
         [times_longer(evidence.at(s, BEST_PAIR), evidence.at(s, "fd"), c) for c in evidence.costs]
         for s in ASYMMETRIC
@@ -122,7 +122,7 @@ def _c2(evidence: Evidence) -> list[Part]:
     times = "; ".join(_at_costs(s, ratios) for s, ratios in zip(ASYMMETRIC, more, strict=True))
     return [
         *(_more_accurate(evidence, "fd", paper.MORE_ACCURATE_THAN_FD, m) for m in MEASURES),
-        Part(
+        Statement(
             f"at little more time to converge ({_pair(BEST_PAIR)}; holds up to twice the excess)",
             f"{paper.SLOWER_THAN_FD}×",
             times,
@@ -131,18 +131,18 @@ def _c2(evidence: Evidence) -> list[Part]:
     ]
 
 
-def _c3(evidence: Evidence) -> list[Part]:
+def _c3(evidence: Evidence) -> list[Statement]:
     return [
         *(_fl_is_best(evidence, setting, m) for setting in SYMMETRIC for m in MEASURES),
         _faster(evidence, SYMMETRIC, paper.FASTER_THAN_FL_SYMMETRIC),
     ]
 
 
-def _fl_is_best(evidence: Evidence, setting: str, measure: Measure) -> Part:
+def _fl_is_best(evidence: Evidence, setting: str, measure: Measure) -> Statement:
     others = [name for name in OF_THE_PAPER if name != "fl"]
     second = max(others, key=lambda name: accuracy(evidence.at(setting, name), measure).mean)
     fl, best_other = evidence.at(setting, "fl"), evidence.at(setting, second)
-    return Part(
+    return Statement(
         f"{SETTINGS[setting].title}: FL most accurate",
         "yes",
         f"{MEASURES[measure]}: FL {accuracy(fl, measure)} %, next {best_other.label} "
@@ -152,15 +152,15 @@ def _fl_is_best(evidence: Evidence, setting: str, measure: Measure) -> Part:
     )
 
 
-def _c4(evidence: Evidence) -> list[Part]:
+def _c4(evidence: Evidence) -> list[Statement]:
     return [_as_accurate(evidence, "symmetric-non-iid", measure) for measure in MEASURES]
 
 
-def _as_accurate(evidence: Evidence, setting: str, measure: Measure) -> Part:
+def _as_accurate(evidence: Evidence, setting: str, measure: Measure) -> Statement:
     fl = evidence.at(setting, "fl")
     found = [(gain(evidence.at(setting, pair), fl, measure), pair) for pair in PAIRS]
     best, pair = max(found, key=lambda each: each[0].mean)
-    return Part(
+    return Statement(
         "symmetric, non-IID: Mix2FLD as accurate as FL",
         "as high as FL",
         f"{MEASURES[measure]}: {in_points(best)} with {_pair(pair)}",
@@ -169,11 +169,11 @@ def _as_accurate(evidence: Evidence, setting: str, measure: Measure) -> Part:
     )
 
 
-def _c6(evidence: Evidence) -> list[Part]:
+def _c6(evidence: Evidence) -> list[Statement]:
     bits = uplink_payloads(evidence)
     sum_of = f"{bits.outputs:,.0f} + {bits.seeds:,.0f} / {UPDATES}"
     return [
-        Part(
+        Statement(
             "uplink payload smaller than FL's, up to (N_S = 10, seeds spread over "
             f"{UPDATES} updates)",
             f"{paper.SMALLER_UPLINK}×",
@@ -184,7 +184,7 @@ def _c6(evidence: Evidence) -> list[Part]:
     ]
 
 
-def _c7(evidence: Evidence) -> list[Part]:
+def _c7(evidence: Evidence) -> list[Statement]:
     few, many = DEVICE_COUNTS[0], DEVICE_COUNTS[-1]
     cells = {
         split: [evidence.cells[f"symmetric-{split}/devices-{n}"] for n in (few, many)]
@@ -199,18 +199,18 @@ def _c7(evidence: Evidence) -> list[Part]:
     }
     return [
         *(
-            Part(f"IID: mean accuracy grows from {few} to {many} devices",
+            Statement(f"IID: mean accuracy grows from {few} to {many} devices",
                  f"+{paper.GAIN_WITH_DEVICES} %",
                  f"{MEASURES[measure]}: {in_points(gains['iid', measure])}",
                  sized(gains["iid", measure], paper.GAIN_WITH_DEVICES), measure)
             for measure in MEASURES
         ),
-        Part("IID: sample variance over devices shrinks",
+        Statement("IID: sample variance over devices shrinks",
              f"{100 * (paper.VARIANCE_LEFT_WITH_DEVICES - 1):+.0f} %",
              f"{100 * (left['iid'] - 1):+.0f} % (non-IID {100 * (left['non-iid'] - 1):+.0f} %)",
              "yes" if left["iid"] <= enough else "weaker" if left["iid"] < 1 else "no"),
         *(
-            Part("non-IID: a smaller gain, of the same tendency", "smaller",
+            Statement("non-IID: a smaller gain, of the same tendency", "smaller",
                  f"{MEASURES[measure]}: {in_points(gains['non-iid', measure])}",
                  "yes" if gains["iid", measure].mean > gains["non-iid", measure].mean
                  and gains["non-iid", measure].above_zero else "no", measure)
@@ -224,7 +224,7 @@ def _variance_left(few: CellRecord, many: CellRecord) -> float:
     return sample_variance(device_accuracies(many)) / sample_variance(device_accuracies(few))
 
 
-def _c9(evidence: Evidence) -> list[Part]:
+def _c9(evidence: Evidence) -> list[Statement]:
     by_measure = [_updates(evidence, measure) for measure in MEASURES]
     places = [(s, k) for k in UPDATED for s in evidence.distinct([k])]
     sizes = [(s, jumps(evidence.at(s, k))) for s, k in places]
@@ -236,13 +236,13 @@ def _c9(evidence: Evidence) -> list[Part]:
     return [
         *(drop for drop, _ in by_measure),
         *(later for _, later in by_measure),
-        Part("FD's changes are smaller", "yes",
+        Statement("FD's changes are smaller", "yes",
              f"{MEASURES['reference']}: than in {sum(smaller)} of {len(smaller)} cells",
              in_how_many(smaller), "reference"),
     ]  # fmt: skip
 
 
-def _updates(evidence: Evidence, measure: Measure) -> tuple[Part, Part]:
+def _updates(evidence: Evidence, measure: Measure) -> tuple[Statement, Statement]:
     """Whether accuracy drops at a download, and whether it is higher a phase later."""
     found = [
         jump
@@ -253,10 +253,10 @@ def _updates(evidence: Evidence, measure: Measure) -> tuple[Part, Part]:
     drops = [jump.at_update < 0 for jump in found]
     later = [jump.after_next_phase > 0 for jump in found]
     return (
-        Part("accuracy drops when weights are downloaded (FL, MixFLD, Mix2FLD)", "yes",
+        Statement("accuracy drops when weights are downloaded (FL, MixFLD, Mix2FLD)", "yes",
              f"{MEASURES[measure]}: on average in {sum(drops)} of {len(drops)} cells, see below",
              in_how_many(drops), measure),
-        Part("and is higher than before at the end of the next local phase", "yes",
+        Statement("and is higher than before at the end of the next local phase", "yes",
              f"{MEASURES[measure]}: on average in {sum(later)} of {len(later)} cells",
              in_how_many(later), measure),
     )  # fmt: skip
@@ -266,7 +266,7 @@ CLEARLY_FOUND = 0.05
 """True-positive rate at 0.1 % false positives from which a sample does not count as hidden."""
 
 
-def _c10(evidence: Evidence) -> list[Part]:
+def _c10(evidence: Evidence) -> list[Statement]:
     grows, above, shown = [], [], []
     for name, runs in evidence.privacy.items():
         mixup, mix2up = (
@@ -282,21 +282,21 @@ def _c10(evidence: Evidence) -> list[Part]:
     hidden = [share.rate < CLEARLY_FOUND for one in found for share in one.members.values()]
     least = min((s.rate for one in found for s in one.members.values()), default=0.0)
     attacks = [
-        Part("a mix hides the samples in it from the server", "yes",
+        Statement("a mix hides the samples in it from the server", "yes",
              f"attacks find at least {100 * least:.1f} % of them at 0.1 % false positives",
              in_how_many(hidden))
     ]  # fmt: skip
     return [
         *(attacks if found else []),
-        Part("sample privacy grows with λ", "yes",
+        Statement("sample privacy grows with λ", "yes",
              f"in {sum(grows)} of {len(grows)} rows (minimum over samples)", in_how_many(grows)),
-        Part("Mix2up above Mixup", "at every λ",
+        Statement("Mix2up above Mixup", "at every λ",
              "at every λ" if all(above) else "only at " + "; ".join(shown) if any(above)
              else "at no λ", in_how_many(above)),
     ]  # fmt: skip
 
 
-CLAIMS: dict[str, tuple[Callable[[Evidence], list[Part]], str]] = {
+CLAIMS: dict[str, tuple[Callable[[Evidence], list[Statement]], str]] = {
     "C1": (_c1, "fig2a fig2c"),
     "C2": (_c2, "fig2a fig2c"),
     "C3": (_c3, "fig2b fig2d"),

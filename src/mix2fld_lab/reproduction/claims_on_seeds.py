@@ -7,7 +7,7 @@ from mix2fld_lab.reproduction.evidence import (
     MEASURES,
     SMALL_PAIR,
     Evidence,
-    Part,
+    Statement,
     in_how_many,
     sized,
 )
@@ -19,7 +19,7 @@ MIXED = {"mixfld-10": SMALL_PAIR, "mixfld-50": BEST_PAIR}
 """MixFLD, and the Mix2FLD with as many seeds."""
 
 
-def mixing_costs(evidence: Evidence) -> list[Part]:
+def mixing_costs(evidence: Evidence) -> list[Statement]:
     """C5: MixFLD is less accurate than Mix2FLD, and than FD."""
     pairs = list(MIXED.items())
     against_fd = [(name, "fd") for name in MIXED]
@@ -37,7 +37,7 @@ def mixing_costs(evidence: Evidence) -> list[Part]:
 
 def _below(
     evidence: Evidence, pairs: list[tuple[str, str]], text: str, said: str, measure: Measure
-) -> Part:
+) -> Statement:
     settings = evidence.distinct([name for pair in pairs for name in pair])
     found = [
         gain(evidence.at(setting, mixed), evidence.at(setting, other), measure)
@@ -48,7 +48,7 @@ def _below(
     clearest = min(found, key=lambda each: each.high)
     shown = ", ".join(f"{each.mean:+.2f}" for each in found)
     most = f"; {in_points(clearest)}" if any(below) else ""
-    return Part(
+    return Statement(
         text,
         said,
         f"{MEASURES[measure]}: {sum(below)} of {len(below)} (N_S 10 and 50 in "
@@ -58,14 +58,14 @@ def _below(
     )
 
 
-def more_seeds(evidence: Evidence) -> list[Part]:
+def more_seeds(evidence: Evidence) -> list[Statement]:
     """C8: fewer seeds converge faster and are less accurate; more inverse samples help."""
     slower = [
         times_longer(evidence.at(s, BEST_PAIR), evidence.at(s, SMALL_PAIR), evidence.costs[0]).value
         for s in SETTINGS
     ]
     return [
-        Part(
+        Statement(
             "fewer seeds converge faster (communication alone)",
             "N_S 10 faster than 50",
             "N_S = 50 takes " + ", ".join(f"{ratio:.2f}×" for ratio in slower) + " as long",
@@ -76,13 +76,13 @@ def more_seeds(evidence: Evidence) -> list[Part]:
     ]
 
 
-def _fewer_are_worse(evidence: Evidence, measure: Measure) -> Part:
+def _fewer_are_worse(evidence: Evidence, measure: Measure) -> Statement:
     settings = evidence.distinct([BEST_PAIR, SMALL_PAIR])
     better = [
         gain(evidence.at(s, BEST_PAIR), evidence.at(s, SMALL_PAIR), measure) for s in settings
     ]
     shown = ", ".join(f"{each.mean:+.2f}" for each in better)
-    return Part(
+    return Statement(
         "fewer seeds are less accurate",
         "N_S 10 below 50",
         f"{MEASURES[measure]}: N_S = 50 gains {shown} points ({_places(settings)})",
@@ -91,7 +91,7 @@ def _fewer_are_worse(evidence: Evidence, measure: Measure) -> Part:
     )
 
 
-def _augmented(evidence: Evidence, measure: Measure) -> Part:
+def _augmented(evidence: Evidence, measure: Measure) -> Statement:
     names = [f"mix2fld-{n}-{n * more}" for n in (10, 50) for more in (1, 2)]
     settings = evidence.distinct(names)
     found = [
@@ -107,7 +107,7 @@ def _augmented(evidence: Evidence, measure: Measure) -> Part:
     ]
     most, where, sent = max(found, key=lambda each: each[0].mean)
     shown = ", ".join(f"{each.mean:+.2f}" for each, _, _ in found)
-    return Part(
+    return Statement(
         "more inverse-Mixup samples at equal N_S, up to",
         f"+{paper.GAIN_WITH_INVERSE_SAMPLES} %",
         f"{MEASURES[measure]}: {in_points(most)} with N_S = {sent}, {_place(where, settings)}; "

@@ -27,7 +27,7 @@ SYMMETRIC = ("symmetric-iid", "symmetric-non-iid")
 
 
 @dataclass(frozen=True)
-class Part:
+class Statement:
     """One statement of a claim."""
 
     text: str
@@ -43,7 +43,7 @@ class Claim:
     """A claim, part by part."""
 
     name: str
-    parts: tuple[Part, ...]
+    parts: tuple[Statement, ...]
     command: str
 
     @property
@@ -65,7 +65,7 @@ class Claim:
         return [text for text, holds in found.items() if len(holds) > 1]
 
 
-def _verdict(parts: Sequence[Part]) -> str:
+def _verdict(parts: Sequence[Statement]) -> str:
     found = {part.holds for part in parts}
     if found == {"yes"}:
         return "reproduced"

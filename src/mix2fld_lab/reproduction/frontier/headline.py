@@ -131,7 +131,7 @@ def finding(rows: Sequence[HeadlineRow]) -> str:
         _from_edges(by_key[name]) for name in ("murmur-200", "fl8", "eden-0.1", "own-statistics")
     )
     few_at_random, full_at_random = (_tuned(by_key[name]) for name in ("murmur-200", "fl8"))
-    behind, at_random = full.above(few), full_at_random.above(few_at_random)
+    behind, at_random = full.lead_over(few), full_at_random.lead_over(few_at_random)
     rivals = [one.link.bits for one in rows if one.link.contender.protocol not in OURS]
     least = min(bits for bits in rivals if bits)
     config = SETTINGS[LINK_SETTING].title
@@ -142,8 +142,8 @@ def finding(rows: Sequence[HeadlineRow]) -> str:
         f"{len(few.cell.runs)} seeds; both tuned and from edges). From random weights the gap is "
         f"{at_random.mean:.1f} points ({few_at_random.devices.mean:.1f} against "
         f"{full_at_random.devices.mean:.1f} %). EDEN, from edges and tuned alike, comes within "
-        f"{full.above(eden).mean:.1f} points with {eden.bits:,.0f} bits. Apart from Murmur, nobody "
-        f"was entered with fewer than {least:,.0f} bits and more than none, so that this compares "
+        f"{full.lead_over(eden).mean:.1f} points with {eden.bits:,.0f} bits. Apart from Murmur, "
+        f"nobody was entered with fewer than {least:,.0f} bits and more than none, so that this compares "
         f"no codes at equal bits. Devices that upload nothing reach {alone.devices.mean:.1f} %."
     )
 

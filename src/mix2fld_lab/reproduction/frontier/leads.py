@@ -65,7 +65,7 @@ def _lead(key: str, points: Sequence[Point]) -> Lead | None:
     other = best([point for point in points if point.contender.protocol not in OURS])
     if ours is None or other is None:
         return None
-    return Lead((key,), ours, other, ours.above(other))
+    return Lead((key,), ours, other, ours.lead_over(other))
 
 
 def _tested(leads: list[Lead]) -> list[Lead]:

@@ -177,7 +177,7 @@ def _where_ours_loses(points: Sequence[Point], top: Point) -> str:
     ours = best([point for point in points if point.contender.protocol in OURS])
     if ours is None or top.contender.protocol in OURS:
         return ""
-    behind = top.above(ours)
+    behind = top.lead_over(ours)
     interval = f"95 % interval over seeds, uncorrected: {behind.low:+.2f} to {behind.high:+.2f}"
     sure = "one seed" if _seeds(points) == 1 else interval
     return f"The best of Murmur, {_named(ours)}, is {behind.mean:.2f} points below ({sure})."
@@ -194,7 +194,7 @@ def _where_the_paper_stands(points: Sequence[Point]) -> str:
     assert ours is not None
     rival = best(points, ours.bits)
     assert rival is not None
-    gap = rival.above(ours)
+    gap = rival.lead_over(ours)
     return (
         f"Of Mix2FLD and its relatives none is on the frontier: {_named(ours)} is {gap.mean:.1f} "
         f"points below {_named(rival)}."

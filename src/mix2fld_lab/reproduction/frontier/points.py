@@ -46,7 +46,7 @@ class Point:
         values = 100 * self.cell.values("summary", "accuracy", "global")
         return None if np.isnan(values).all() else spread(values)
 
-    def above(self, other: "Point") -> Spread:
+    def lead_over(self, other: "Point") -> Spread:
         """Points of accuracy above another, seed by seed."""
         return gain(self.cell, other.cell, "mean")
 
