@@ -143,8 +143,9 @@ def finding(rows: Sequence[HeadlineRow]) -> str:
         f"{at_random.mean:.1f} points ({few_at_random.devices.mean:.1f} against "
         f"{full_at_random.devices.mean:.1f} %). EDEN, from edges and tuned alike, comes within "
         f"{full.lead_over(eden).mean:.1f} points with {eden.bits:,.0f} bits. Apart from Murmur, "
-        f"nobody was entered with fewer than {least:,.0f} bits and more than none, so that this "
-        f"compares no codes at equal bits. Devices that upload nothing reach {alone.devices.mean:.1f} %."
+        f"nobody was entered with fewer than {least:,.0f} bits and more than none, so that "
+        "this compares no codes at equal bits. Devices that upload nothing reach "
+        f"{alone.devices.mean:.1f} %."
     )
 
 
