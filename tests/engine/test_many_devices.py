@@ -11,6 +11,8 @@ import pytest
 from mix2fld.base.errors import InputError
 from mix2fld.config.settings import AUTO_EVALUATED, Config
 from mix2fld.engine.clock import device_step_us
+from mix2fld.engine.device_turn import receive
+from mix2fld.engine.fleets import local
 from mix2fld.engine.scenario import evaluated_devices, reference_device
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.report.over_seeds import over_seeds, spread_words
@@ -222,3 +224,26 @@ def test_records_of_many_devices_stay_small(tmp_path: Path) -> None:
         assert all(len(json.loads(line)["scores"]["devices"]) == 5 for line in lines)
         sizes.append(max(map(len, lines)))
     assert sizes[1] < sizes[0] + 100
+
+
+@pytest.mark.parametrize("name", ["murmur", "sign", "fl"])
+def test_what_devices_of_one_state_receive_is_made_once(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All devices that rest listen to the steps of a compressed update."""
+    made = []
+
+    def counted(wire: Any, state: Any, received: Any) -> Any:
+        made.append(state)
+        return receive(wire, state, received)
+
+    monkeypatch.setattr(local, "receive", counted)
+    simulation = simulation_of(name, link="ideal", **MANY)
+    state = simulation.start()
+    for number in range(1, 4):
+        before = {id(own) for own in state.devices}
+        made.clear()
+        state, info = simulation.run_round(state)
+        listened = info.downloads["delivered"]
+        assert len(made) <= len(before) + MANY["participants"], number
+        assert number > 1 or name != "murmur" or listened == MANY["devices"]

@@ -269,9 +269,10 @@ class GlobalVersions:
         """Who has which version now, and who confirmed it."""
         has, confirmed = self._versions(server).copy(), self._versions(server, "confirmed").copy()
         since = ANY if value.weights is not None else value.since
-        took = [device for device in receivers if has[device] >= since]
+        listening = np.array(sorted(receivers), np.int64)
+        took = listening[has[listening] >= since]
         has[took] = value.version
-        confirmed[[device for device in took if device in asked]] = value.version
+        confirmed[took[np.isin(took, list(asked))]] = value.version
         return {STEPS: {**self._memory(server), "has": has, "confirmed": confirmed}}
 
     def _first_kept(self, memory: Mapping[str, Any]) -> int:

@@ -47,8 +47,10 @@ class StatesInMemory:
     def replaced(self, states: list[State], changed: Mapping[int, State]) -> list[State]:
         """A new list; states of the same entries become one."""
         after, known = list(states), dict[Any, State]()
+        distinct = {id(state): state for state in changed.values()}
+        kept = {n: known.setdefault(entries_of(state), state) for n, state in distinct.items()}
         for device, state in changed.items():
-            after[device] = known.setdefault(entries_of(state), state)
+            after[device] = kept[id(state)]
         return after
 
     def restored(self, found: list[State]) -> list[State]:

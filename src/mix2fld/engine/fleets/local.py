@@ -73,12 +73,19 @@ class TrainedShard(NamedTuple):
 def conclude(
     wire: Wire, states: Mapping[int, State], outcome: Outcome, received: State | None
 ) -> dict[int, State]:
-    """Devices at the end of a round, whose turn may last longer; ``received``: the download."""
-    after = {}
+    """Devices at the end of a round, whose turn may last longer; ``received``: the download.
+
+    Devices that share a state and an outcome share what becomes of it.
+    """
+    after, known = {}, dict[Any, State]()
     for device, own in states.items():
-        state = settle(own, device in outcome.uploaded) if device in outcome.ended else own
+        delivered = device in outcome.uploaded if device in outcome.ended else None
         hears = received is not None and device in outcome.receivers
-        after[device] = receive(wire, state, received) if hears and received else state
+        key = id(own), delivered, hears
+        if key not in known:
+            state = own if delivered is None else settle(own, delivered)
+            known[key] = receive(wire, state, received) if hears and received else state
+        after[device] = known[key]
     return after
 
 
@@ -92,8 +99,11 @@ def decoded(wire: Wire, outcome: Outcome, states: Mapping[int, State]) -> State 
 
 def took(outcome: Outcome, states: Mapping[int, State], received: State | None) -> Delivered:
     """Those of the receivers that could use what they received."""
-    able = (d for d in outcome.receivers if received is not None and takes(states[d], received))
-    return Delivered(outcome.receivers if received is None else frozenset(able))
+    if received is None:
+        return Delivered(outcome.receivers)
+    distinct = {id(states[d]): states[d] for d in outcome.receivers}
+    able = {number for number, own in distinct.items() if takes(own, received)}
+    return Delivered(frozenset(d for d in outcome.receivers if id(states[d]) in able))
 
 
 class LocalFleet:
