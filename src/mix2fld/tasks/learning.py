@@ -55,7 +55,7 @@ class Sizes:
 
     @property
     def learning(self) -> "Learning":
-        """The same with whoever trains and tests, in a run; a plan has none."""
+        """The learning of a run, which trains and tests; a plan has none."""
         raise ValueError("these are sizes alone: nobody trains")
 
     @property
