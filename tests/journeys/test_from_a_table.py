@@ -52,6 +52,27 @@ def test_from_a_table_to_labelled_rows(
     main(["advise", "--preset", "nb-iot", "--devices", "10"])
     capsys.readouterr()
 
+    # A pilot decides: the best of each family, Murmur among them, and training alone.
+    small = ["--rounds", "2", "--local-steps", "100", "--server-steps", "50", "--model", "mlp"]
+    main(["advise", *table, "--preset", "nb-iot", *small, "--learning-rate", "0.05", "--pilot"])
+    said = capsys.readouterr()
+    assert "Murmur" in said.out
+    for line in ("verdict: ", "order: ", "would change the verdict: "):
+        assert line in said.out
+    assert "η 0.05 → " not in said.out  # the rate that is stated is that of all
+    assert len(set(said.err.splitlines())) == len(said.err.splitlines())  # each note once
+
+    # Which columns matter, and for how many steps: the best is marked.
+    columns = ["--columns", "vibration,celsius", "celsius", "--local-steps", "50", "200"]
+    alone = [*table[: table.index("--ignore-columns")], "--missing", "median"]
+    alone += ["--partition", "by-source", "--protocols", "fl8", "--model", "mlp", "--rounds", "2"]
+    main(["sweep", *alone, *columns, "--link", "ideal", "--workers", "1", "--out", "runs/sweep"])
+    rows = [line for line in capsys.readouterr().out.splitlines() if "FL 8-bit" in line]
+    assert len(rows) == 4
+    (best,) = [line for line in rows if " * " in line]
+    assert best.split()[0] == "vibration"
+    assert Path("runs/sweep/sweep.png").is_file()
+
     # The comparison, also on each machine's own latest rows.
     chosen = ["--protocols", "isolated", "fl8", "murmur:bits=200", "--model", "mlp"]
     short = ["--local-steps", "400", "--rounds", "3", "--out", "runs/machines"]

@@ -396,6 +396,19 @@ def test_the_command_runs_what_is_missing(
     assert "holds another sweep, with learning_rate = " in capsys.readouterr().err
 
 
+def test_columns_are_an_axis_where_all_of_a_table_would_be_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [f"at {n},{n % 2 * 5 + n / 100},{n % 3},{n % 2}" for n in range(80)]
+    (tmp_path / "own.csv").write_text("\n".join(["clock,a,b,label", *rows]) + "\n")
+    flags = ["--dataset", str(tmp_path / "own.csv"), "--model", "linear", "--link", "ideal"]
+    flags += ["--devices", "2", "--samples-per-device", "20", "--partition", "iid", "--rounds", "1"]
+    flags += ["--protocols", "fl", "--local-steps", "5", "--workers", "1"]
+    main(["sweep", *flags, "--columns", "a,b", "a", "--out", str(tmp_path / "out")])
+    said = capsys.readouterr().out
+    assert "2 finished of 2 runs" in " ".join(said.split())
+
+
 def test_missing_runs_have_their_own_exit_code(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -115,10 +115,12 @@ class SweepCommand:
     ) -> "Progress":
         from mix2fld.cli.progress import TableBoard
         from mix2fld.data import load_dataset
+        from mix2fld.sweep.jobs import datasets_named
         from mix2fld.sweep.plan_file import claim_folder
         from mix2fld.sweep.schedule import run_jobs
 
-        load_dataset(plan.base.data, console=console)
+        for data in datasets_named(jobs):
+            load_dataset(data, console=console)
         claim_folder(plan, out)
         with TableBoard(console) as board:
             return run_jobs(jobs, place, retries=self.running.retries, board=board)

@@ -69,6 +69,12 @@ def dataset_of(config: Config) -> Dataset:
     return _loaded(config.data.model_copy(update=_UNPARTITIONED))
 
 
+def datasets_named(jobs: Iterable[Job]) -> list[DataConfig]:
+    """The datasets of all jobs, each once: an axis may name others than the settings that stay."""
+    every = (job.config.data.model_copy(update=_UNPARTITIONED) for job in jobs)
+    return list(dict.fromkeys(every))
+
+
 _UNPARTITIONED = {name: DataConfig.model_fields[name].default for name in PARTITIONED}
 
 
