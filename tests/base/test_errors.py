@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from mix2fld.base.errors import DamagedError, InputError, Mix2fldError, TransportLostError
-from mix2fld.engine.checks import DivergedError
+from mix2fld.engine.divergence import DivergedError
 from mix2fld.protocols.table import get_protocol
 
 

@@ -20,8 +20,8 @@ import mix2fld
 from mix2fld.base.custom_code import searched_folders
 from mix2fld.base.errors import InputError
 from mix2fld.cli import main
-from mix2fld.engine.checks import DivergedError
 from mix2fld.engine.device_turn import DUE
+from mix2fld.engine.divergence import DivergedError
 from mix2fld.engine.fleets import cluster
 from mix2fld.engine.fleets.hosts import Hosts
 from mix2fld.engine.fleets.ray_fleet import RayFleet

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mix2fld.codecs import Encoded, PayloadError, Size
-from mix2fld.engine.checks import DivergedError
+from mix2fld.engine.divergence import DivergedError
 from mix2fld.engine.fleet_interface import Order, Trained
 from mix2fld.engine.messages import Message
 from mix2fld.engine.one_round import run_round, start_run

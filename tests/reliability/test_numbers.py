@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from mix2fld.base.errors import InputError
-from mix2fld.engine.checks import DivergedError, warn_if_chance_level
+from mix2fld.engine.checks import warn_if_chance_level
+from mix2fld.engine.divergence import DivergedError
 from mix2fld.protocols.aggregation.aggregate import average_weights
 from mix2fld.report.tables import results_table
 from mix2fld.runs.simulation import make_simulation, run

@@ -12,7 +12,7 @@ import pytest
 
 from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
-from mix2fld.engine.checks import DivergedError
+from mix2fld.engine.divergence import DivergedError
 from mix2fld.report.curves import HOLD, reference_points, shapes
 from mix2fld.report.headline import best_of, tiles
 from mix2fld.report.html import report_page

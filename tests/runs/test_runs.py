@@ -7,7 +7,7 @@ import pytest
 from reliability.faults import Quiet
 
 from mix2fld.base.errors import InputError
-from mix2fld.engine.checks import DivergedError
+from mix2fld.engine.divergence import DivergedError
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.config_file import load_sealed_config
 from mix2fld.runs.simulation import run

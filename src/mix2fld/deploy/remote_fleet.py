@@ -23,7 +23,7 @@ from mix2fld.deploy.edge.messages import (
     TrainOrder,
 )
 from mix2fld.deploy.silence import Silence
-from mix2fld.engine.checks import global_refused
+from mix2fld.engine.divergence import global_refused
 from mix2fld.engine.fleet_interface import Delivered, Order, Outcome, Scores
 from mix2fld.engine.fleet_interface import Trained as TrainedFleet
 from mix2fld.engine.scenario import Scenario

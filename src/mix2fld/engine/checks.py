@@ -1,24 +1,21 @@
-"""Divergence: found in the round where it happens, and said with the device and likely cause."""
+"""What is refused before a run or from an upload, and what is warned of."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from mix2fld.base.bounds import mixing_condition
-from mix2fld.base.errors import InputError, Mix2fldError
+from mix2fld.base.errors import InputError
 from mix2fld.codecs import PayloadError
+from mix2fld.engine.divergence import LARGEST_WEIGHT, exceeds, largest
 from mix2fld.protocols.table import find_protocol
 from mix2fld.tasks.base import Task
 from mix2fld.tasks.training import Training, resolve
 from mix2fld.types import (
-    Local,
     SampleFormat,
     Seeds,
     ServerState,
     Statistics,
-    Tensors,
     Upload,
 )
 
@@ -28,84 +25,12 @@ if TYPE_CHECKING:
     from mix2fld.protocols.base import Protocol
     from mix2fld.protocols.parts import StepInfo
 
-LARGEST_WEIGHT = 1e6
-"""No model that learns has such weights; one that diverges passes them on its way to infinity."""
-FLOAT32 = np.dtype(np.float32)
 LARGEST_COUNT = 1 << 24
 """Up to here float32 counts by ones."""
 VALUE_TOLERANCE = 1e-5
 """Of mixing in float32, as a part of the range."""
 MOST_WEIGHTS_PER_BIT = 300
 """Of an update; mlp on 1,280 features has 330 at 500 bits, and falls behind a linear one."""
-CONDITION_WARNING = 10.0
-"""Condition number from which unmixing is named as a likely cause."""
-
-
-class DivergedError(Mix2fldError):
-    """The weights of a device grew without bound in its local phase."""
-
-
-class GlobalRefusedError(Mix2fldError):
-    """No device that was asked can train from the global model."""
-
-
-def global_refused(round_number: int, devices: int) -> GlobalRefusedError:
-    """What to say when every device that was asked diverged."""
-    return GlobalRefusedError(
-        f"round {round_number}: all {devices} devices that were asked diverge from the global model"
-    )
-
-
-def without_diverged(local: Mapping[int, Local]) -> dict[int, Local]:
-    """What the devices learned that did not diverge."""
-    return {
-        device: result
-        for device, result in local.items()
-        if _largest((*result.weights, result.outputs)) <= LARGEST_WEIGHT
-    }
-
-
-def check_devices(
-    config: "Config", local: Mapping[int, Local], round_number: int, rate: float
-) -> None:
-    """Stop if a device diverged in its local phase, which had this learning rate."""
-    for device, result in local.items():
-        if not _exceeds((*result.weights, result.outputs)):
-            continue
-        causes = [_smaller_rate(rate)]
-        if config.learning.distillation_weight > 1:
-            causes.append(
-                f"a smaller distillation_weight than {config.learning.distillation_weight:g}"
-            )
-        if config.learning.distillation_loss == "printed":
-            causes.append("distillation_loss = printed has no lower bound: use cross-entropy")
-        raise DivergedError(
-            f"learning_rate = {rate:g}: the weights of device {device} diverged in round "
-            f"{round_number}; {' or '.join(causes)}"
-        )
-
-
-def check_server(
-    config: "Config", weights: Tensors | None, unmixes: bool, round_number: int, rate: float
-) -> None:
-    """Stop if the server's model diverged; ``unmixes`` if it learns from unmixed samples.
-
-    ``rate`` is the learning rate of the side that trained: the server, or else the devices.
-    """
-    if not _exceeds(weights or ()):
-        return
-    causes = [_smaller_rate(rate)]
-    condition = mixing_condition(config.seeding.ratios)
-    if unmixes and condition > CONDITION_WARNING:
-        ratios = ", ".join(f"{ratio:g}" for ratio in config.seeding.mixing_ratio)
-        causes.append(
-            f"move mixing_ratio = {ratios} away from equal ratios: its condition number "
-            f"{condition:.3g} is what unmixing can amplify a value by"
-        )
-    raise DivergedError(
-        f"learning_rate = {rate:g}: the server's model diverged in round {round_number}; "
-        f"{' or '.join(causes)}"
-    )
 
 
 def check_kept(protocol: "Protocol", server: ServerState, inbox: Mapping[int, Upload]) -> None:
@@ -216,8 +141,8 @@ def check_countable(config: "Config") -> None:
 def check_upload(protocol: "Protocol", upload: Upload, samples: SampleFormat) -> None:
     """Refuse finite values that nobody learns or measures, which would end a run."""
     tensors = protocol.tensors_in(upload.value, upload.samples)
-    if _exceeds(tensors):
-        raise PayloadError(f"weights: {_largest(tensors):g}; must be at most {LARGEST_WEIGHT:g}")
+    if exceeds(tensors):
+        raise PayloadError(f"weights: {largest(tensors):g}; must be at most {LARGEST_WEIGHT:g}")
     if upload.seeds is not None and protocol.statistics is not None:
         _check_statistics(cast(Statistics, upload.seeds), upload.samples)
     if upload.seeds is not None and protocol.seeds is not None:
@@ -226,9 +151,9 @@ def check_upload(protocol: "Protocol", upload: Upload, samples: SampleFormat) ->
 
 def _check_statistics(statistics: Statistics, samples: int) -> None:
     means = [part / max(samples, 1) for part in statistics]
-    if _exceeds(means):
+    if exceeds(means):
         raise PayloadError(
-            f"statistics: {_largest(means):g} a sample; must be at most {LARGEST_WEIGHT:g}"
+            f"statistics: {largest(means):g} a sample; must be at most {LARGEST_WEIGHT:g}"
         )
     fewest = float(statistics.counts.min(initial=0))
     if fewest < 0:
@@ -244,28 +169,6 @@ def _check_seeds(seeds: Seeds, samples: SampleFormat) -> None:
     if outside.any():
         value = seeds.inputs[outside][0]
         raise PayloadError(f"seeds: a value of {value:g}; must be from {low:g} to {high:g}")
-
-
-def _exceeds(arrays: Sequence[NDArray[Any]]) -> bool:
-    """Whether a value is NaN or above the largest weight; mostly, the norm of all says no."""
-    squares = 0.0
-    for array in arrays:
-        if array.dtype is not FLOAT32:
-            break
-        squares += float(np.vdot(array, array))
-    else:
-        if squares <= LARGEST_WEIGHT**2 / 2:
-            return False
-    return not _largest(arrays) <= LARGEST_WEIGHT
-
-
-def _largest(arrays: Iterable[NDArray[Any]]) -> float:
-    """The largest absolute value; NaN if there is one."""
-    return float(np.max([np.max(np.abs(array), initial=0) for array in arrays], initial=0))
-
-
-def _smaller_rate(rate: float) -> str:
-    return f"use a smaller learning_rate than {rate:g}"
 
 
 def _rates_of(config: "Config") -> str:

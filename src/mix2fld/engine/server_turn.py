@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from mix2fld.config.settings import Config
-from mix2fld.engine.checks import check_kept, check_server, check_steps
+from mix2fld.engine.checks import check_kept, check_steps
 from mix2fld.engine.clock import computing_seconds
+from mix2fld.engine.divergence import check_server
 from mix2fld.engine.scenario import Scenario
 from mix2fld.engine.staleness import mixed
 from mix2fld.protocols.parts import StepInfo, Stepped

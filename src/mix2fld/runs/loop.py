@@ -10,7 +10,8 @@ from typing import Any
 
 from mix2fld.base.errors import InputError, Mix2fldError
 from mix2fld.config.settings import Config
-from mix2fld.engine.checks import GlobalRefusedError, warn_if_chance_level
+from mix2fld.engine.checks import warn_if_chance_level
+from mix2fld.engine.divergence import GlobalRefusedError
 from mix2fld.engine.fleet_interface import Fleet
 from mix2fld.engine.info import RoundInfo
 from mix2fld.engine.one_round import run_round, start_run

@@ -10,7 +10,6 @@ from mix2fld.codecs import PayloadError
 from mix2fld.deploy.edge.learning import NeedsStartError, SmallStepper
 from mix2fld.deploy.edge.messages import Behind, MessageError, Refused, Trained, TrainOrder
 from mix2fld.deploy.edge.store import Store, StoredState
-from mix2fld.engine.checks import DivergedError, check_devices
 from mix2fld.engine.device_turn import (
     SEEDS_DUE,
     Rows,
@@ -19,6 +18,7 @@ from mix2fld.engine.device_turn import (
     settle,
     start_device,
 )
+from mix2fld.engine.divergence import DivergedError, check_devices
 from mix2fld.engine.local_phase import Learner, train_phase
 from mix2fld.engine.wire import Wire
 from mix2fld.protocols.parts import Turn, with_secret_noise

@@ -9,12 +9,7 @@ from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError
 from mix2fld.data import device_parts, label_counts, measured_samples
-from mix2fld.engine.checks import (
-    check_countable,
-    check_devices,
-    global_refused,
-    without_diverged,
-)
+from mix2fld.engine.checks import check_countable
 from mix2fld.engine.device_turn import (
     Rows,
     TrainedDevice,
@@ -23,6 +18,7 @@ from mix2fld.engine.device_turn import (
     settle,
     start_device,
 )
+from mix2fld.engine.divergence import check_devices, global_refused, without_diverged
 from mix2fld.engine.fleet_interface import Delivered, Order, Outcome, Scores, Trained
 from mix2fld.engine.fleets.device_states import DeviceStates, StatesInMemory
 from mix2fld.engine.fleets.false_labels import add_false_labels

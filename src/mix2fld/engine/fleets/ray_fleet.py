@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mix2fld.base.errors import InputError, Mix2fldError, ResourceError
-from mix2fld.engine.checks import check_countable, global_refused
+from mix2fld.engine.checks import check_countable
 from mix2fld.engine.device_turn import start_device
+from mix2fld.engine.divergence import global_refused
 from mix2fld.engine.fleet_interface import Delivered, Order, Outcome, Scores, Trained
 from mix2fld.engine.fleets.cluster import one_line, put
 from mix2fld.engine.fleets.device_states import DeviceStates, StatesInMemory
