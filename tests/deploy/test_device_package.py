@@ -25,6 +25,7 @@ from places import ROOT
 SCRIPT = runpy.run_path(str(ROOT / "device" / "contents.py"))
 CACHE = "MIX2FLD_CACHE"
 NEEDED = ("numpy", "paho")
+MOST_MODULES, MOST_LINES = 130, 14_500
 REPLAY = """
 import json, sys
 from importlib.util import find_spec
@@ -88,6 +89,19 @@ def test_the_files_are_those_that_the_import_contract_reaches() -> None:
     assert reached <= named
     assert all(any(name.startswith(one) for name in reached) for one in named - reached)
     assert "mix2fld.deploy.edge.full" not in named
+
+
+def test_what_only_servers_call_stays_with_them() -> None:
+    """And what a device gets does not grow unnoticed."""
+    files = {Path(file): name for file, name in SCRIPT["contents"]().items()}
+    modules = {name for name in files.values() if name.endswith(".py")}
+    stub = (ROOT / "src/mix2fld/protocols/at_server.pyi").read_text()
+    homes = {line.split()[1] for line in stub.splitlines()}
+    assert "mix2fld.protocols.seed_screening" in homes
+    assert not {home.replace(".", "/") + ".py" for home in homes} & modules
+    assert len(modules) <= MOST_MODULES
+    lines = sum(len(f.read_text().splitlines()) for f, name in files.items() if name in modules)
+    assert lines <= MOST_LINES
 
 
 def test_the_program_starts_with_nothing_else(site: Path) -> None:

@@ -16,8 +16,9 @@ from mix2fld.base.streams import integer, stream
 from mix2fld.codecs import PayloadError, SeedLabels
 from mix2fld.config.settings import PRESETS, Config
 from mix2fld.protocols.aggregation.aggregate import combine_labels
-from mix2fld.protocols.labels import judge_labels, labels_of_seeds
+from mix2fld.protocols.labels import labels_of_seeds
 from mix2fld.protocols.parts import Device, Turn
+from mix2fld.protocols.seed_screening import judge_labels
 from mix2fld.protocols.suspects import in_words
 from mix2fld.protocols.weights import no_outputs
 from mix2fld.runs.simulation import run

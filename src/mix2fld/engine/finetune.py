@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mix2fld.engine.checks import check_devices
+from mix2fld.engine.divergence import check_devices
 from mix2fld.engine.fleets.local import LocalFleet
 from mix2fld.engine.local_phase import train_phase
 from mix2fld.engine.scenario import Scenario

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from mix2fld.base.streams import integer, stream
 from mix2fld.codecs import Outputs, Payload, WithBins
+from mix2fld.protocols import at_server
 from mix2fld.protocols.aggregation.aggregate import combine_outputs
 from mix2fld.protocols.base import Protocol
 from mix2fld.protocols.parts import (
@@ -22,7 +23,6 @@ from mix2fld.protocols.parts import (
     of_devices,
     setting,
 )
-from mix2fld.protocols.seed_intake import take_in_seeds
 from mix2fld.protocols.seed_samples import SeedParameters, mixed, raw, unmixed
 from mix2fld.protocols.weights import DownloadsWeights, no_outputs
 from mix2fld.tasks.base import Task
@@ -149,7 +149,7 @@ class FLD(SeedParameters, UploadsOutputs, DownloadsWeights):
         New seed samples are judged and prepared: those of Mix2FLD are unmixed (Eqs. 7 and 8). The
         mean outputs are those of FD. Eq. 5 converts both into weights.
         """
-        server, did = take_in_seeds(self, server, inbox)
+        server, did = at_server.take_in_seeds(self, server, inbox)
         if not inbox:
             return server, did
         teacher, samples = self.averaged(server, inbox), server.seed_set

@@ -1,6 +1,5 @@
 """CFD: devices label seed samples that all of them share, and the server learns the mean labels."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.codecs import SeedLabels
+from mix2fld.protocols import at_server
 from mix2fld.protocols.aggregation.aggregate import combine_labels
 from mix2fld.protocols.distillation import convert, trained_on
 from mix2fld.protocols.parts import (
@@ -21,14 +21,11 @@ from mix2fld.protocols.parts import (
     of_devices,
     setting,
 )
-from mix2fld.protocols.seed_intake import take_in_seeds
 from mix2fld.protocols.seed_samples import SeedParameters, mixed
-from mix2fld.protocols.seed_screening import Judgement, below, least_agreement
-from mix2fld.protocols.suspects import contradicted
 from mix2fld.protocols.weights import DownloadsWeights, no_outputs
 from mix2fld.tasks.replay import REPLAY
 from mix2fld.tasks.training import Training
-from mix2fld.types import Local, SeedSet, ServerState, Tensors, Upload
+from mix2fld.types import Local, SeedSet, ServerState, Tensors
 
 replaying = Training(logit_adjustment=1.0, replay=0.3)
 
@@ -86,14 +83,14 @@ class CFD(SeedParameters, DownloadsWeights):
         Where seed samples are checked, so are labels: those of devices that contradict the seed
         samples do not count.
         """
-        server, did = take_in_seeds(self, server, inbox)
+        server, did = at_server.take_in_seeds(self, server, inbox)
         seeds, defence = server.seed_set, self.config.defence
         if seeds is None or not inbox:
             return server, did
         came_with = labels_of_seeds(server, seeds)
-        judged = judge_labels(inbox, came_with)
+        judged = at_server.judge_labels(inbox, came_with)
         words = f"averaged the labels of {of_devices(inbox)}"
-        did = did.then(StepInfo(suspects=contradicted("labels", judged), words=words))
+        did = did.then(StepInfo(suspects=at_server.contradicted("labels", judged), words=words))
         trusted = dict(inbox)
         if defence.seed_check == "agreement":
             trusted = {d: upload for d, upload in inbox.items() if d not in judged.left_out}
@@ -105,25 +102,6 @@ class CFD(SeedParameters, DownloadsWeights):
         weights = convert(server.weights, no_outputs(self), labelled, self.learning, round_number)
         after = replace(server, weights=weights, updates=server.updates + 1)
         return after, did.then(trained_on(labelled, self.server_steps))
-
-
-def judge_labels(inbox: Mapping[int, Upload], own: Mapping[int, NDArray[np.float32]]) -> Judgement:
-    """Which devices label the seeds of others far worse than is typical.
-
-    The rule is that of seeds (decision 33); the labels that they came with are ``own``.
-    """
-    agreement = {}
-    for device in sorted(inbox):
-        given = inbox[device].value
-        agreed = [
-            given[owner].argmax(axis=1) == labels.argmax(axis=1)
-            for owner, labels in own.items()
-            if owner in given and owner != device
-        ]
-        if agreed:
-            agreement[device] = float(np.mean(np.concatenate(agreed)))
-    samples = max((len(labels) for labels in own.values()), default=1)
-    return Judgement(agreement, below(agreement, least_agreement(agreement, (), samples)), 0)
 
 
 def labels_of_seeds(server: ServerState, seeds: SeedSet) -> dict[int, NDArray[np.float32]]:

@@ -20,7 +20,7 @@ from mix2fld.protocols.seed_samples import as_collected
 from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.losses import label_loss
 from mix2fld.tasks.stepper import Start, draw_samples
-from mix2fld.types import Samples, Seeds, SeedSet, Tensors
+from mix2fld.types import Samples, Seeds, SeedSet, Tensors, Upload
 
 MOST_JUDGES = 15
 FEWEST_VOTES = 2
@@ -118,6 +118,25 @@ def _median_vote(
             agreed = learning.stepper.count_correct(held, [judge.weights])[0]
             votes.append(agreed / int(known.sum()))
     return sorted(votes)[(len(votes) - 1) // 2] if len(votes) >= FEWEST_VOTES else None
+
+
+def judge_labels(inbox: Mapping[int, Upload], own: Mapping[int, NDArray[np.float32]]) -> Judgement:
+    """Which devices label the seeds of others far worse than is typical.
+
+    The rule is that of seeds (decision 33); the labels that they came with are ``own``.
+    """
+    agreement = {}
+    for device in sorted(inbox):
+        given = inbox[device].value
+        agreed = [
+            given[owner].argmax(axis=1) == labels.argmax(axis=1)
+            for owner, labels in own.items()
+            if owner in given and owner != device
+        ]
+        if agreed:
+            agreement[device] = float(np.mean(np.concatenate(agreed)))
+    samples = max((len(labels) for labels in own.values()), default=1)
+    return Judgement(agreement, below(agreement, least_agreement(agreement, (), samples)), 0)
 
 
 def least_agreement(

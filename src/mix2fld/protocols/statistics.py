@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError
 from mix2fld.codecs import ClassStatistics, Payload
-from mix2fld.protocols.aggregation.outliers import far_statistics, trusted_statistics
+from mix2fld.protocols import at_server
 from mix2fld.protocols.base import Isolated
 from mix2fld.protocols.parts import (
     Inbox,
@@ -21,8 +21,6 @@ from mix2fld.protocols.parts import (
     of_devices,
     setting,
 )
-from mix2fld.protocols.seed_intake import keep_once
-from mix2fld.protocols.suspects import far_from_the_rest
 from mix2fld.protocols.updates import Murmur
 from mix2fld.protocols.weights import DownloadsWeights
 from mix2fld.tasks.features import feature_count, fixed_features
@@ -94,10 +92,10 @@ class OneShotStatistics(DownloadsWeights):
 
     def step(self, server: ServerState, inbox: Inbox, round_number: int) -> Stepped:
         """A head from all statistics so far, on fixed features, whenever new ones are delivered."""
-        server, new = keep_once(server, inbox)
+        server, new = at_server.keep_once(server, inbox)
         if not new:
             return server, StepInfo()
-        far = far_statistics(server.seeds)
+        far = at_server.far_statistics(server.seeds)
         did = suspected(far, new)
         weights = closed_form_head(server.seeds, far, self.learning)
         if weights is None:
@@ -135,10 +133,10 @@ class MurmurStat(Murmur):
         network without that head. Statistics that come later move the model by what they change in
         the closed form.
         """
-        server, new = keep_once(server, inbox)
+        server, new = at_server.keep_once(server, inbox)
         if not new:
             return super().step(server, inbox, round_number)
-        far = far_statistics(server.seeds)
+        far = at_server.far_statistics(server.seeds)
         did = suspected(far, new)
         after = closed_form_head(server.seeds, far, self.learning)
         if after is None:
@@ -146,7 +144,7 @@ class MurmurStat(Murmur):
             return moved, did.then(updated)
         did = did.then(solved_from(server.seeds))
         known = {d: own for d, own in server.seeds.items() if d not in new}
-        before = closed_form_head(known, far_statistics(known), self.learning)
+        before = closed_form_head(known, at_server.far_statistics(known), self.learning)
         if before is None:
             return replace(server, weights=after, updates=server.updates + 1), did
         moved, updated = super().step(server, inbox, round_number)
@@ -172,7 +170,7 @@ class OwnStatistics(Isolated):
 def suspected(far: Mapping[int, float], new: Collection[int]) -> StepInfo:
     """Of devices whose statistics lie far from the rest, those whose statistics are new."""
     of_new = {device: times for device, times in far.items() if device in new}
-    return StepInfo(suspects=far_from_the_rest("statistics", of_new))
+    return StepInfo(suspects=at_server.far_from_the_rest("statistics", of_new))
 
 
 def solved_from(held: Mapping[int, Statistics]) -> StepInfo:
@@ -184,7 +182,7 @@ def closed_form_head(
     held: Mapping[int, Statistics], far: Collection[int], learning: Learning
 ) -> Tensors | None:
     """The network that follows from these statistics; None if there are none to trust."""
-    trusted = trusted_statistics(held, far, learning.config.defence) if held else {}
+    trusted = at_server.trusted_statistics(held, far, learning.config.defence) if held else {}
     if not any(own.counts.any() for own in trusted.values()):
         return None
     own = [trusted[d] for d in sorted(trusted)]

@@ -35,6 +35,7 @@ from mix2fld.codecs import (
     with_last_layer_apart,
 )
 from mix2fld.codecs.rotated_plan import bits_with_norm
+from mix2fld.protocols import at_server
 from mix2fld.protocols.aggregation.aggregate import combine_weights
 from mix2fld.protocols.base import LateUploads
 from mix2fld.protocols.parts import (
@@ -54,7 +55,6 @@ from mix2fld.protocols.parts import (
     setting,
     updates_of_a_device,
 )
-from mix2fld.protocols.seed_intake import take_in_seeds
 from mix2fld.protocols.seed_samples import SeedParameters, mixed
 from mix2fld.protocols.weights import DownloadsWeights
 from mix2fld.tasks.training import Training
@@ -298,7 +298,9 @@ class MurmurMix(Murmur, SeedParameters):
 
     def step(self, server: ServerState, inbox: Inbox, round_number: int) -> Stepped:
         """The step of Murmur, and seed samples that the downlink takes along."""
-        server, did = take_in_seeds(self, server, inbox)
+        if not server.seeds and all(upload.seeds is None for upload in inbox.values()):
+            return super().step(server, inbox, round_number)  # e.g. of a device, of relayed uploads
+        server, did = at_server.take_in_seeds(self, server, inbox)
         after, more = super().step(server, inbox, round_number)
         return after, did.then(more)
 
