@@ -23,8 +23,8 @@ from mix2fld.engine.wire import Wire
 from mix2fld.protocols import table
 from mix2fld.protocols.base import TRAINING, Protocol, parameters_of
 from mix2fld.protocols.table import PROTOCOLS
-from mix2fld.tasks.learning import Sizes, dimensions
-from mix2fld.types import SampleFormat
+from mix2fld.runs.link_plan import sizes_of
+from mix2fld.tasks.learning import Sizes
 
 ROOT = Path(__file__).parent.parent
 SITE = ROOT / "docs" / "site"
@@ -277,9 +277,8 @@ def _in_gallery(path: Path, about: dict[str, str]) -> str:
 
 
 def _sizes(name: str) -> Sizes:
-    config = Config.of(protocol=name)
-    shapes = ((12,), (3, 3, 1, 12), (6,), (3, 3, 12, 6), (10,), (10, 1176))
-    return Sizes(config, dimensions(config.seeding, SampleFormat((28, 28, 1)), 10, shapes))
+    """Of the paper's network and MNIST, which need no data."""
+    return sizes_of(Config.of(protocol=name))
 
 
 def _wire(name: str, row: Protocol) -> Wire:
