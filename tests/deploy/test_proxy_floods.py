@@ -22,7 +22,8 @@ NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin")
 pytestmark = pytest.mark.skipif(NGINX is None, reason="no nginx here: apt-get install nginx-light")
 FLOOD = 400
 BODY, MANY = "client_body_timeout 60s", f"rate={4 * REQUESTS}r/s"
-PAUSE_S, RATE = 3, 10
+AT_ONCE = 2 * REQUESTS
+PAUSE_S, RATE = 8, 10
 """In their places: seconds between two parts of a request, and requests a second."""
 STRANGER, NODE = "127.0.0.1", "127.0.0.2"
 
@@ -81,8 +82,10 @@ def test_connections_of_one_address_do_not_lock_out_another(port: int, speaks: b
         assert status_for_node(port) == 502
         if speaks:
             said = [answer(one) for one in made]
-            assert said.count(b"") == FEWEST_CONNECTIONS
-            assert said.count(b"HTTP/1.1 503") == FLOOD - FEWEST_CONNECTIONS
+            closed, refused = said.count(b""), said.count(b"HTTP/1.1 503")
+            assert closed + refused == FLOOD
+            assert closed >= FEWEST_CONNECTIONS  # where connecting takes long, others take places
+            assert refused
 
 
 def begun_post(connection: socket.socket) -> ssl.SSLSocket:
@@ -103,19 +106,22 @@ def answer(connection: ssl.SSLSocket) -> bytes:
 
 @pytest.mark.parametrize("port", [(MANY, f"rate={RATE}r/s")], indirect=True)
 def test_requests_of_one_address_wait_for_their_turn(port: int) -> None:
-    """Here ten a second in place of 200; those of another address do not wait for them."""
+    """Here ten a second in place of 200; those of another address do not wait for them.
+
+    So many go through at once, as those of a node that takes an order do.
+    """
     request = b"POST /v1/fleet/pull-messages HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"
     context, started = ssl._create_unverified_context(), time.monotonic()
     with (
         socket.create_connection((STRANGER, port), timeout=30) as one,
         context.wrap_socket(one) as secure,
     ):
-        secure.sendall(30 * request)
+        secure.sendall((AT_ONCE + 30) * request)
         said = b""
-        while said.count(b"HTTP/1.1 502") < 15:
+        while said.count(b"HTTP/1.1 502") < AT_ONCE + 15:
             said += secure.recv(1 << 16)
         assert status_for_node(port) == 502
-        while said.count(b"HTTP/1.1 502") < 30:
+        while said.count(b"HTTP/1.1 502") < AT_ONCE + 30:
             said += secure.recv(1 << 16)
     assert time.monotonic() - started > 28 / RATE
 

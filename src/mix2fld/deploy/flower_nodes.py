@@ -123,9 +123,11 @@ class FlowerNodes:
         self._found = found
         return found
 
-    def ask(self, round_number: int, orders: Mapping[int, TrainOrder], hear: Hear) -> None:
+    def ask(
+        self, round_number: int, orders: Mapping[int, TrainOrder], hear: Hear
+    ) -> Mapping[int, str]:
         """Send each device its order and hear who answers before the time is over."""
-        self._exchange(TRAIN, round_number, orders, hear)
+        return self._exchange(TRAIN, round_number, orders, hear)
 
     def multicast(
         self, round_number: int, data: bytes, devices: Collection[int], hear: Hear
@@ -140,9 +142,10 @@ class FlowerNodes:
         round_number: int,
         orders: Mapping[int, TrainOrder | Download],
         hear: Hear,
-    ) -> None:
+    ) -> Mapping[int, str]:
         """A late answer, a second one, or one to another round's order finds nobody waiting."""
         asked: dict[str, tuple[int, int]] = {}
+        failed: dict[int, str] = {}
         pause = max(POLL_S, len(orders) / MOST_POLLS_S)
         deadline = time.monotonic() + self.timeout_s
         waiting = Waiting(deadline, pause, SimpleQueue(), threading.Event())
@@ -176,6 +179,7 @@ class FlowerNodes:
                 if isinstance(answer, httpx.HTTPError):
                     raise _lost(one_line(answer))
                 if isinstance(answer, str):
+                    failed[device] = answer
                     self._say(f"round {round_number}: device {device} failed: {answer}")
                 elif (more := hear(device, _read(answer, kind))) is not None:
                     send(device, node, more)
@@ -185,6 +189,7 @@ class FlowerNodes:
             self._say(
                 f"round {round_number}: device {device} did not answer within {self.timeout_s:g} s"
             )
+        return failed
 
     def _push(self, message: Message) -> str | None:
         """Hand an order to the SuperLink; returns its number, or None if it is not taken."""

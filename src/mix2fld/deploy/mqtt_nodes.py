@@ -193,7 +193,9 @@ class MqttNodes:
             raise TransportLostError(LOST)
         return set(self._online)
 
-    def ask(self, round_number: int, orders: Mapping[int, TrainOrder], hear: Hear) -> None:
+    def ask(
+        self, round_number: int, orders: Mapping[int, TrainOrder], hear: Hear
+    ) -> Mapping[int, str]:
         """Send each device its order and hear who answers before the time is over."""
         asked, restarted = dict(orders), frozenset([topics.HERE])
         starts: dict[int, bytes] = {}
@@ -217,6 +219,7 @@ class MqttNodes:
         for device in sorted(asked):
             send(device, self.timeout_s)
         self._exchange(Exchange(TRAIN, round_number, restarted, send, answered), set(orders))
+        return {}  # a device whose process fails is not heard
 
     def multicast(
         self, round_number: int, data: bytes, devices: Collection[int], hear: Hear

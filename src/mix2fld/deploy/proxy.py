@@ -57,6 +57,7 @@ class Proxy:
             folders=folders,
             connections=connections,
             requests=REQUESTS * self.devices,
+            at_once=REQUESTS * self.devices // 2,
             all_connections=2 * connections + SPARE_CONNECTIONS,
             most_files=2 * connections + SPARE_CONNECTIONS + 100,
             largest_kilobytes=ceil(self.largest_body / 1024),

@@ -66,8 +66,13 @@ class Nodes(Protocol):
     def wait_for(self, devices: int, seconds: float) -> Collection[int]:
         """The devices that are connected as soon as there are that many, or after that time."""
 
-    def ask(self, round_number: int, orders: Mapping[int, TrainOrder], hear: Hear) -> None:
-        """Send each device its order and hear who answers before the time is over."""
+    def ask(
+        self, round_number: int, orders: Mapping[int, TrainOrder], hear: Hear
+    ) -> Mapping[int, str]:
+        """Send each device its order and hear who answers before the time is over.
+
+        Returns which devices can be reached and have failed before they could answer, and why.
+        """
 
     def multicast(
         self, round_number: int, data: bytes, devices: Collection[int], hear: Hear
@@ -227,13 +232,13 @@ class RemoteFleet:
             patience = self._nodes.timeout_s
             self._nodes.timeout_s = min(patience, policy.limit)
             try:
-                self._nodes.ask(number, missing, hear)
+                refused.update(self._nodes.ask(number, missing, hear))
             except EnoughError:
                 late = ", ".join(map(str, sorted(unanswered)))
                 self._say(f"round {number}: does not wait for devices {late}")
             finally:
                 self._nodes.timeout_s = patience
-            if not replied:
+            if not replied and not refused:
                 self._check_transport(orders if due else ())
 
         self._carry(number, ask)
