@@ -148,3 +148,15 @@ def test_a_run_that_ends_without_uploads_is_no_success(tmp_path: Path, transport
     assert status is not None
     assert (status.finished, status.without_upload) == (True, 1)
     assert "no upload for 1 round" in status.trouble(time.time())
+
+
+def test_nodes_whose_apps_all_fail_are_reached_and_stop_the_run(tmp_path: Path) -> None:
+    config = deployed_config(tmp_path, protocol="fd", rounds=9)
+
+    def client(message: Message, context: Context) -> Message:
+        raise RuntimeError("out of coffee")
+
+    why = r"round 3: no upload could be taken in 3 rounds in a row \(device 0: out of coffee"
+    with pytest.raises(InputError, match=why):
+        run_in_process(tmp_path, config, client)
+    assert len(rounds_of(tmp_path / "runs" / config.run_name)) == 2
