@@ -14,6 +14,7 @@ import mix2fld
 from mix2fld.base.errors import InputError
 from mix2fld.codecs import Encoded, GlobalSteps, PayloadError, RotatedUpdate, Weights
 from mix2fld.codecs.global_steps import Carried, GlobalState, Step
+from mix2fld.engine.plan import plan_transfers
 from mix2fld.protocols import downlink
 from mix2fld.protocols.downlink import KNOWN, STEPS, checksum
 from mix2fld.protocols.table import PROTOCOLS
@@ -59,9 +60,25 @@ def test_a_relay_is_the_same_training_bit_for_bit(name: str) -> None:
             assert checksum(own[KNOWN]["weights"]) == checksum(relayed.server.weights)
         assert info.scores == few.scores
         assert info.bits["up"] == few.bits["up"]
+        if few.bits["down"] == WEIGHTS_BITS + 64 and PROTOCOLS[name].statistics:
+            continue
         smaller = few.bits["up"] < WEIGHTS_BITS
         head = 64 + (0 if not smaller else 1 + 24 + 4 + 25 + 1 + 25 * 4)
         assert few.bits["down"] <= min(WEIGHTS_BITS, few.bits["up"]) + head
+
+
+def test_only_steps_without_statistics_are_relayed() -> None:
+    """The network that follows from statistics comes down as weights, as it is planned."""
+    fields = {"link": "ideal", "feature_side": 2, "update_bits": 400, "downlink": "relay"}
+    simulation = simulation_of("murmur-stat", **fields, rounds=4)
+    plans = plan_transfers(["murmur-stat"], simulation.scenario.learning, simulation.scenario.link)
+    planned = {p.transfer: p.size.bits for p in plans if p.budget.direction == "downlink"}
+    state, bits = simulation.start(), []
+    for _ in range(4):
+        state, info = simulation.run_round(state)
+        bits.append(info.bits["down"])
+    assert bits == [WEIGHTS_BITS + 64, *[64 + 1 + 24 + 4 + 25 + 1 + 4 * 400] * 3]
+    assert planned == {"first download": bits[0], "later downloads": bits[1]}
 
 
 @pytest.mark.parametrize("name", LARGE)

@@ -102,6 +102,8 @@ class GlobalVersions:
         """Mean over rounds in which all uploads arrive; no more than all weights."""
         chances = steps_missed(self.inner.config, self.policy)
         step, whole = self._step_size, self.download_codec.size(self.inner.dims)
+        if arrives is not None and self.inner.statistics is not None:
+            return whole  # the first: it follows from statistics
         sizes = np.minimum(HEAD_BITS + step.bits * np.arange(1, 1 + len(chances)), whole.bits)
         most = int(np.flatnonzero(chances)[-1])
         exact = step.exact and not np.any(chances[:most])
@@ -198,7 +200,11 @@ class GlobalVersions:
         return steps[-min(MOST_STEPS, max(1, int(np.sum(bits < most)))) :]
 
     def _relayed(self, inbox: Inbox, round_number: int) -> Step | None:
-        """The uploads as they came; None where there is only their sum."""
+        """The uploads as they came; None where there is only their sum, or more than updates."""
+        if self.inner.statistics is not None and any(
+            own.seeds is not None for own in inbox.values()
+        ):
+            return None
         carried = {d: Carried(own.samples, own.carried, own.staleness) for d, own in inbox.items()}
         if any(own.body is None or own.staleness >= 1 << STALE_BITS for own in carried.values()):
             return None

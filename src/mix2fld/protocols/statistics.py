@@ -109,7 +109,7 @@ class MurmurStat(Murmur):
     """A network in closed form from statistics, then updates of it in few bits."""
 
     needs_closed_form = True
-    downlinks: ClassVar[tuple[str, ...]] = ("weights", "auto", "coded")
+    downlinks: ClassVar[tuple[str, ...]] = ("weights", "auto", "relay", "coded")
     late_uploads = ""
 
     title: str = "Murmur-Stat"
