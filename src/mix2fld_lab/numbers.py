@@ -37,8 +37,8 @@ ALONE = "isolated"
 RECORDS, PAGE = Path("results/numbers/buildings.jsonl"), Path("results/NUMBERS.md")
 TEMPLATE = Path(__file__).parent / "templates" / "numbers.md.j2"
 HEADINGS = (
-    "protocol", "RMSE of devices, kWh", "beside isolated", "RMSE of the server's model", "R²",
-    "kbit up, device", "uploads", "s on air",
+    "protocol", "seeds", "RMSE of devices, kWh", "beside isolated", "RMSE of the server's model",
+    "R²", "kbit up, device", "uploads", "s on air",
 )  # fmt: skip
 
 
@@ -149,6 +149,7 @@ def page(records: Sequence[dict[str, Any]]) -> str:
         rows.append(
             [
                 name,
+                str(len(own)),
                 interval([one["mean"] for one in scores], 3),
                 beside(records, name),
                 interval(server, 3) if server else "-",
@@ -163,7 +164,6 @@ def page(records: Sequence[dict[str, Any]]) -> str:
         TEMPLATE,
         table=markdown_table(HEADINGS, rows),
         simple=", ".join(f"{name} {value:.3f}" for name, value in simple.items()),
-        seeds=len({one["seed"] for one in records}),
         made_with=said_of(*records),
         verdicts=verdicts(records),
     )
