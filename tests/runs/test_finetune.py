@@ -8,6 +8,7 @@ from rich.console import Console
 
 import mix2fld
 from mix2fld.base.errors import InputError
+from mix2fld.cli import main
 from mix2fld.deploy.settings import check_deployable
 from mix2fld.report.html import write_report
 from mix2fld.report.tables import results_tables
@@ -79,6 +80,17 @@ def test_deployments_refuse_what_is_only_simulated(name: str) -> None:
     value = {"own_tests": 0.2, "finetune_steps": 5}[name]
     with pytest.raises(InputError, match=f"{name} = {value}: is only simulated"):
         check_deployable(toy_config(**{name: value}))
+
+
+@pytest.mark.parametrize("command", ["local", "mqtt"])
+def test_trials_refuse_it_before_anything_starts(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("flwr")
+    with pytest.raises(SystemExit):
+        main(["deploy", command, "--own-tests", "0.2", "--out", str(tmp_path / "out")])
+    assert "own_tests = 0.2: is only simulated" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_own_tests_are_in_frames() -> None:

@@ -129,13 +129,17 @@ def run_and_show(
 
     ``logs`` says whose logs are kept, and in which folder.
     """
-    from mix2fld.cli.console import bold
+    from mix2fld.cli.console import bold, print_table
     from mix2fld.cli.progress import RichWatcher
     from mix2fld.data import load_dataset
     from mix2fld.deploy.serving import check_uploads
+    from mix2fld.deploy.settings import check_deployable
+    from mix2fld.protocols.table import single_runs
     from mix2fld.report.tables import results_table
     from mix2fld.runs.simulation import check
 
+    for single in single_runs(settings):
+        check_deployable(single)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     console, started = output.console(), time.perf_counter()
     settings = settings.replace(link="ideal")  # the link is a real one
@@ -143,7 +147,7 @@ def run_and_show(
     check(settings, dataset)
     with RichWatcher(console, settings) as watcher:
         results = run_all(settings, out, dataset, watcher)
-    console.print(results_table(results), soft_wrap=False)
+    print_table(console, results_table(results))
     console.print(
         f"runs in {bold(out)}, logs of {logs[0]} in {bold(logs[1])}; s on air: the time of a round "
         "that is not spent computing"
