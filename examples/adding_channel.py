@@ -24,15 +24,16 @@ class AddingChannel(Memoryless):
     def deliver(
         self, direction: Direction, bits: NDArray[np.int64], rng: np.random.Generator
     ) -> Delivery:
-        slots = np.where(bits > 0, -(-(bits // 32) // self.values_per_slot), 0)
+        bits_of_a_value = 1 if direction == "uplink" else 32  # uploads are counted in values
+        slots = -(-bits // (bits_of_a_value * self.values_per_slot))
         return Delivery(np.ones(len(bits), bool), slots)
 
     def superpose(
-        self, signals: NDArray[np.float64], rng: np.random.Generator
+        self, signals: NDArray[np.float64], weights: NDArray[np.float64], rng: np.random.Generator
     ) -> NDArray[np.float64]:
-        total = signals.sum(axis=0)
+        total = weights @ signals
         deviation = self.noise * float(np.sqrt(np.mean(total**2)))
-        return total + deviation * rng.normal(size=total.shape)
+        return (total + deviation * rng.normal(size=total.shape)) / weights.sum()
 
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ WEIGHT_BITS = {"fl": 32, "fl8": 8, "fl4": 4}
 CODEC = {"murmur-mix": "murmur", "murmur-stat": "murmur", "dp-murmur": "murmur", "dp-fl": "eden"}
 """Protocols with the updates of another one: beside mixed-up seeds or statistics, or with noise."""
 FEEDBACK = {"topk": True, "stc": True, "sign": True, "eden": False, "murmur": False}
+FEEDBACK |= {"projected": True, "vote": False}
 FEEDBACK |= {name: FEEDBACK[like] for name, like in CODEC.items()}
 """Protocols that upload updates, and whether what they leave out is sent later."""
 MAKE_SEEDS = {"fld": raw_seeds, "mixfld": mixed_seeds, "mix2fld": mixed_seeds}
@@ -336,6 +337,8 @@ class Reference:
         sizes = [len(self.samples[d]) for d in inbox]
         arrived = [updates[d] for d in inbox]
         step = mean_update(arrived, sizes, self.config.updates.step_limit)
+        if self.protocol == "vote":
+            step = 0.008 * np.sign(step)
         moved = like_weights(as_row(last) + step, last)
         return replace(state, global_weights=moved, updates=state.updates + 1)
 

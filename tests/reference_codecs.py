@@ -215,6 +215,10 @@ def coded(protocol: str, update: Floats, rng: np.random.Generator, config: Updat
     if protocol in ("eden", "sign"):
         share = config.bits_per_weight if protocol == "eden" else 1
         return rotated_signs(update, rng, round(share * size), feedback=protocol == "sign")
+    if protocol == "projected":  # in all directions, as float32
+        return Coded(32 * size, update, sqrt(sum(update**2)), 1.0)
+    if protocol == "vote":
+        return Coded(size, np.where(update < 0, -1.0, 1.0), sqrt(size), 1.0)
     return {"stc": stc, "topk": topk}[protocol](update, config.kept_share)
 
 

@@ -161,7 +161,8 @@ def test_committed_records_are_complete_and_of_these_experiments(name: str) -> N
 
 
 def test_every_figure_is_on_its_page_and_small() -> None:
-    pages = (RESULTS.report, RESULTS.path / "WAITING.md", RESULTS.readme)
+    comparisons = [RESULTS.path / f"{name}.md" for name in ("WAITING", "AIR")]
+    pages = (RESULTS.report, *comparisons, RESULTS.readme)
     text = "".join(page.read_text(encoding="utf-8") for page in pages).replace("results/", "")
     frontier = RESULTS.frontier.read_text(encoding="utf-8")
     pictures = sorted((RESULTS.path / "figures").glob("*.png"))

@@ -28,10 +28,10 @@ class Adding(Memoryless):
         return Delivery(delivered, np.where(delivered, 0, self.max_slots))
 
     def superpose(
-        self, signals: NDArray[np.float64], rng: np.random.Generator
+        self, signals: NDArray[np.float64], weights: NDArray[np.float64], rng: np.random.Generator
     ) -> NDArray[np.float64]:
-        total = signals.sum(axis=0)
-        return total + self.deviation * rng.normal(size=total.shape)
+        total = weights @ signals
+        return (total + self.deviation * rng.normal(size=total.shape)) / weights.sum()
 
 
 def simulation_over(link: Memoryless | None, protocol: str = "fl", **fields: object) -> Simulation:

@@ -89,6 +89,7 @@ def test_the_reference_lists_every_command_and_the_data_page_every_partition() -
         ("results/bench/sensors.json", "docs/sensors.md", "benchmarks.sensors_page"),
         ("results/testbed/testbed.json", "docs/asymmetric_link.md", "mix2fld_lab.testbed_page"),
         ("results/records/waiting.json", "results/WAITING.md", "mix2fld_lab.reproduction.waiting"),
+        ("results/records/air.json", "results/AIR.md", "mix2fld_lab.reproduction.air"),
         ("results/thin_wire/thin_wire.json", "docs/thin_wire.md", "benchmarks.thin_wire_page"),
     ],
 )

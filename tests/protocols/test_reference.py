@@ -57,6 +57,8 @@ CHANNELS = {
     "topk": {"uplink_channels": 0.15, "uplink_power_dbm": 8.75, "kept_share": 0.05},
     "stc": {"uplink_channels": 0.06, "uplink_power_dbm": 4.75, "kept_share": 0.05},
     "sign": {"uplink_channels": 0.15, "uplink_power_dbm": 8.75},
+    "projected": {"uplink_channels": 4.0, "uplink_power_dbm": 23.0},
+    "vote": {"uplink_channels": 0.15, "uplink_power_dbm": 8.75},
     "eden": {"uplink_channels": 0.06, "uplink_power_dbm": 4.75, "bits_per_weight": 0.4},
     "murmur": {
         "uplink_channels": 0.06,

@@ -155,6 +155,7 @@ _TRACES = ("trace", "trace_layout", "trace_uplink_share")
 NEEDS_LINK: dict[str, tuple[str, str]] = {
     **_only_with("link", "cell", *CellConfig.model_fields, *RadioConfig.model_fields),
     **_only_with("link", "trace", *_TRACES),
+    **_only_with("link", "air", "air_truncation"),
 }
 """Settings that have an effect with one link alone."""
 NEEDS_PIECE: dict[str, tuple[str, str]] = {

@@ -85,7 +85,7 @@ class ChannelConfig(Section):
     """The radio link of Sec. II-C."""
 
     link: str = "rayleigh"
-    """rayleigh (the paper's), cell (described by [cell] and [radio]), trace, or ideal."""
+    """rayleigh (the paper's), cell ([cell] and [radio]), trace, air (adds uploads), or ideal."""
     bandwidth_hz: PositiveFloat = 10e6
     """Bandwidth of a channel, W."""
     uplink_channels: PositiveFloat = 2
@@ -108,6 +108,8 @@ class ChannelConfig(Section):
     """Length of a slot, tau."""
     max_slots: Positive = 105
     """Slots after which a transfer is in outage, T_max; the paper prints 100, see decision 1."""
+    air_truncation: Annotated[float, Field(gt=0, le=10)] = 0.1
+    """Link air: channel gain below which a device is silent in a slot, g_th."""
     no_uploads: Literal["silent", "rebroadcast"] = "silent"
     """If no upload is delivered: the server stays silent, or rebroadcasts the last global state."""
 

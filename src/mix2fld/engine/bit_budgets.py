@@ -23,9 +23,10 @@ def upload_bit_budgets(
     """The most bits of each device that arrive with probability ``delivery_target``.
 
     All devices that are asked transmit at once, and those that are on their way. One that cannot
-    be heard so reliably sends as little as it can. Empty for an uplink that has no choice.
+    be heard so reliably sends as little as it can. Empty for an uplink that has no choice, and on a
+    link that adds, where every upload takes as long.
     """
-    if not scenario.wire.protocol.takes_bit_budget or not asked:
+    if not scenario.wire.protocol.takes_bit_budget or not asked or scenario.link.adds:
         return {}
     devices, target = list(asked), scenario.config.updates.delivery_target
 

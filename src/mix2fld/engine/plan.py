@@ -176,7 +176,9 @@ def plan_transfers(
         watts = power.transmit if direction == "uplink" else power.receive
         if transport is not None:
             size = transport.carried(size, direction)
-        expected, slot = found(direction, size.bits), link.slot_seconds
+        added = link.adds and direction == "uplink"  # as values, whatever their bits
+        carried = wire.protocol.values if added else size.bits
+        expected, slot = found(direction, carried), link.slot_seconds
         if direction == "downlink":
             return PlannedTransfer(name, transfer, size, *expected, slot, watts)
         return PlannedTransfer(

@@ -48,6 +48,8 @@ def transmit(
     draw: int = 0,
 ) -> tuple[Delivery, State]:
     """Send over the link, with the draws of this round, or with others of the same round."""
+    if direction == "uplink" and scenario.link.adds:
+        bits = np.where(bits > 0, scenario.wire.protocol.values, 0)
     rng = stream(scenario.learning.seed, direction, number, *([draw] if draw else []))
     delivery, link = scenario.link.transmit(direction, bits, rng, link)
     return check_delivery(scenario.link, delivery, len(bits)), link

@@ -8,7 +8,7 @@ import numpy as np
 
 from mix2fld.base.errors import InputError
 from mix2fld.base.streams import stream
-from mix2fld.codecs import PayloadError, flatten_tensors, unflatten_tensors
+from mix2fld.codecs import PayloadError
 from mix2fld.engine.checks import check_upload
 from mix2fld.engine.fleet_interface import Fleet, Order, Trained
 from mix2fld.engine.flights import Airtime, Flight
@@ -134,14 +134,17 @@ def _added(scenario: Scenario, opened: dict[int, Upload], number: int) -> dict[i
     """What the server receives if the link adds: one upload, by the samples of each device."""
     if not opened:
         return {}
-    protocol, dims = scenario.wire.protocol, scenario.learning.dims
-    samples = np.array([opened[device].samples for device in sorted(opened)], np.float64)
-    tensors = [protocol.tensors_in(opened[d].value, opened[d].samples) for d in sorted(opened)]
-    signals = np.stack([flatten_tensors(each, dims).astype(np.float64) for each in tensors])
-    rng = stream(scenario.learning.seed, "superposition", number)
-    total = scenario.link.superpose(signals * samples[:, None], rng)
-    mean = unflatten_tensors((total / samples.sum()).astype(np.float32), dims)
-    return {SUM: Upload(protocol.from_sum(mean), int(samples.sum()))}
+    protocol, seed = scenario.wire.protocol, scenario.learning.seed
+    samples = np.array([upload.samples for upload in opened.values()], np.float64)
+    turns = [Turn(seed, number, device) for device in opened]
+    signals = [protocol.signal(opened[turn.device], turn) for turn in turns]
+    mean = scenario.link.superpose(
+        np.stack(signals).astype(np.float64), samples, stream(seed, "superposition", number)
+    )
+    if mean is None:
+        return {}
+    value = protocol.from_signal(mean.astype(np.float32), Turn(seed, number, SUM))
+    return {SUM: Upload(value, int(samples.sum()))}
 
 
 def _open(

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from mix2fld.base.errors import InputError, did_you_mean
 from mix2fld.config.settings import Config
 from mix2fld.links.budget import Budget, Direction, Forecast
+from mix2fld.links.channels.air import AirLink
 from mix2fld.links.channels.availability import MarkovAvailability
 from mix2fld.links.channels.cell import CellLink
 from mix2fld.links.channels.channel import IdealLink, Link, Memoryless, check_delivery
@@ -13,6 +14,7 @@ from mix2fld.links.channels.trace import TraceLink
 
 __all__ = [
     "LINKS",
+    "AirLink",
     "Budget",
     "CellLink",
     "Direction",
@@ -31,6 +33,7 @@ LINKS: dict[str, Callable[[Config, int], Link]] = {
     "rayleigh": lambda config, devices: RayleighLink.from_config(config.channel, devices),
     "cell": CellLink.from_config,
     "trace": TraceLink.from_config,
+    "air": lambda config, devices: AirLink.from_config(config.channel, devices),
     "ideal": IdealLink.from_config,
 }
 """Every link by its name in the config, from the config and the most devices that it can have."""

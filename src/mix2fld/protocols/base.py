@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.codecs import Nothing, Payload, Size
+from mix2fld.codecs import Nothing, Payload, Size, flatten_tensors
 from mix2fld.protocols.parts import (
     Arrives,
     Device,
@@ -33,7 +33,7 @@ from mix2fld.tasks.learning import Learning, Sizes
 from mix2fld.tasks.losses import Loss, label_loss
 from mix2fld.tasks.stepper import Start
 from mix2fld.tasks.training import Training
-from mix2fld.types import Dimensions, Local, ServerState, State, Tensors
+from mix2fld.types import Dimensions, Local, ServerState, State, Tensors, Upload
 
 if TYPE_CHECKING:
     from mix2fld.config.settings import Config
@@ -66,7 +66,7 @@ class Protocol(ABC):
     colour: str = "#000000"
     line: Line = "-"
     sums: ClassVar[bool] = False
-    """Whether a sum of uploads says what the server needs of them (``from_sum``)."""
+    """Whether a sum of uploads says what the server needs of them (``from_signal``)."""
     trusted_sum: bool = False
     """Whether somebody between device and server must sum uploads, which is only simulated."""
     sizes: Sizes | None = field(default=None, compare=False, repr=False)
@@ -281,11 +281,17 @@ class Protocol(ABC):
 
     # What an upload says, as numbers
 
-    def from_sum(self, mean: Tensors) -> Any:
-        """What the server takes the mean of uploads for, where only their sum arrives.
+    @property
+    def values(self) -> int:
+        """How many values an upload takes on a link that adds."""
+        return self.dims.num_weights
 
-        ``mean`` has the arrays of ``tensors_in``, each device weighing as much as it has samples.
-        """
+    def signal(self, upload: Upload, turn: Turn) -> NDArray[np.float32]:
+        """The values of an upload that arrived, as a link that adds carries them."""
+        return flatten_tensors(self.tensors_in(upload.value, upload.samples), self.dims)
+
+    def from_signal(self, mean: NDArray[np.float32], turn: Turn) -> Any:
+        """What the server takes the mean of signals for, where only their sum arrives."""
         raise NotImplementedError(f"{self.title}: a sum of its uploads has no meaning")
 
     def tensors_in(self, value: Any, samples: int) -> Tensors:

@@ -19,6 +19,7 @@ from mix2fld.protocols.distillation import FD, FLD, Mix2FLD, MixFLD
 from mix2fld.protocols.labels import CFD
 from mix2fld.protocols.private import DP_SEEDS_SUM, DP_SUM, DPSeeds, DPStatistics
 from mix2fld.protocols.statistics import MurmurStat, OneShotStatistics, OwnStatistics
+from mix2fld.protocols.sums import Projected, Vote
 from mix2fld.protocols.updates import DPFL, EDEN, STC, DPMurmur, Murmur, MurmurMix, Sign, TopK
 from mix2fld.protocols.weights import FL
 
@@ -44,6 +45,8 @@ PROTOCOLS: dict[str, Protocol] = {
     "stc": STC(),                          # signs of largest entries    weights         adds the mean update
     "sign": Sign(),                        # rotated signs               weights         adds the mean update
     "eden": EDEN(),                        # rotated levels              weights         adds the mean update
+    "projected": Projected(),              # update in shared directions weights         adds the mean update
+    "vote": Vote(),                        # signs                       weights         moves by their majority
     "murmur": Murmur(),                    # update in any few bits      uploads         adds the mean update
     "murmur-mix": MurmurMix(),             # the same; mixes, once       uploads, mixes  adds the mean update
     "murmur-stat": MurmurStat(),           # the same; statistics, once  weights         solves, adds updates

@@ -186,10 +186,10 @@ class Updates(DownloadsWeights):
         did = StepInfo(words=f"added the mean of the updates of {of_devices(inbox)}")
         return replace(server, weights=tuple(weights), updates=server.updates + 1), did
 
-    def from_sum(self, mean: Tensors) -> Update:
+    def from_signal(self, mean: NDArray[np.float32], turn: Turn) -> Update:
         """The mean update, which is taken in full."""
-        length = float(np.linalg.norm(flatten_tensors(mean, self.dims)))
-        return Update.encoded_whole(mean, length, captured=1.0)
+        length = float(np.linalg.norm(mean))
+        return Update.encoded_whole(unflatten_tensors(mean, self.dims), length, captured=1.0)
 
     def as_row(self, value: Any, server: ServerState) -> NDArray[np.float64]:
         """The weights that the update leads to from the global model."""

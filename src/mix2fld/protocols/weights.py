@@ -10,7 +10,16 @@ from mix2fld.base.errors import InputError
 from mix2fld.codecs import Payload, Weights, flatten_tensors, unflatten_tensors
 from mix2fld.protocols.aggregation.aggregate import combine_weights
 from mix2fld.protocols.base import Protocol
-from mix2fld.protocols.parts import Device, Inbox, StepInfo, Stepped, of_devices, parameter, setting
+from mix2fld.protocols.parts import (
+    Device,
+    Inbox,
+    StepInfo,
+    Stepped,
+    Turn,
+    of_devices,
+    parameter,
+    setting,
+)
 from mix2fld.types import Local, ServerState, State, Tensors
 
 BITS = (32, *range(2, 17))
@@ -86,8 +95,8 @@ class FL(DownloadsWeights):
         did = StepInfo(words=f"averaged the weights of {of_devices(inbox)}")
         return replace(server, weights=weights, updates=server.updates + 1), did
 
-    def from_sum(self, mean: Tensors) -> Tensors:
-        return mean
+    def from_signal(self, mean: NDArray[np.float32], turn: Turn) -> Tensors:
+        return unflatten_tensors(mean, self.dims)
 
     def as_row(self, value: Any, server: ServerState) -> NDArray[np.float64]:
         return flatten_tensors(value, self.dims).astype(np.float64)

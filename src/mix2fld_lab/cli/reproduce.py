@@ -1,6 +1,7 @@
 """``mix2fld reproduce``."""
 
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 TABLES = ("table2", "table3")
 EVERYTHING = ("all", "claims")
 FRONTIER = "frontier"
-WAITING = "waiting"
+COMPARISONS = ("waiting", "air")
+"""Each in a module of its own in ``mix2fld_lab.reproduction``, with a page in capitals."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,8 @@ class ReproduceCommand:
     why. claims (or all) runs every one of them and writes the ledger, REPORT.md. frontier compares
     all protocols by accuracy and uplink bits (eight hours) and writes FRONTIER.md; frontier-SETTING
     runs one of its settings. waiting compares servers that wait with buffered and asynchronous
-    ones over NB-IoT. Finished runs are kept: after an interrupt, the same command resumes.
+    ones over NB-IoT, air uploads that the channel adds with digital ones. Finished runs are kept:
+    after an interrupt, the same command resumes.
     """
 
     names: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="NAME...")]
@@ -69,7 +72,7 @@ class ReproduceCommand:
         from mix2fld_lab.reproduction.results_folder import ResultsFolder
 
         console = self.output.console()
-        known = (*EXPERIMENTS, *TABLES, *EVERYTHING, FRONTIER, WAITING, *frontier_names())
+        known = (*EXPERIMENTS, *TABLES, *EVERYTHING, FRONTIER, *COMPARISONS, *frontier_names())
         for name in self.names:
             if name not in known:
                 raise InputError(f"{name}: no such experiment; {did_you_mean(name, known)}")
@@ -90,8 +93,9 @@ class ReproduceCommand:
             run_and_record(console, chosen, scale, out, folder, self.running, self.extend)
             for stage, own_scale in frontier_stages(console, settings, scale, folder):
                 run_and_record(console, stage, own_scale, out, folder, self.running, self.extend)
-        if WAITING in self.names:
-            _compare_waiting(console, self, out, folder)
+        for name in COMPARISONS:
+            if name in self.names:
+                _compare(name, console, self, out, folder)
         _show(console, folder, chosen, tables)
         if everything:
             folder.write_ledger()
@@ -107,22 +111,22 @@ class ReproduceCommand:
         self.output.print_json(made)
 
 
-def _compare_waiting(
-    console: "Console", command: ReproduceCommand, out: Path, folder: "ResultsFolder"
+def _compare(
+    name: str, console: "Console", command: ReproduceCommand, out: Path, folder: "ResultsFolder"
 ) -> None:
-    """Run, record and draw what waiting costs."""
+    """Run, record and draw a comparison."""
     from mix2fld.base.files import write_atomic
     from mix2fld.runs.loop import Watcher
-    from mix2fld_lab.reproduction import waiting
 
-    records, figure = folder.records(WAITING), folder.figure(WAITING)
+    module = import_module(f"mix2fld_lab.reproduction.{name}")
+    records, figure = folder.records(name), folder.figure(name)
     if not command.from_records:
         seeds = command.seed or range(command.seeds or 1)
-        waiting.measure(out / WAITING, records, seeds, quick=command.quick, watcher=Watcher())
-    found = waiting.load(records)
-    waiting.draw(found, figure)
-    page = folder.path / "WAITING.md"
-    write_atomic(page, waiting.render(found).encode())
+        module.measure(out / name, records, seeds, quick=command.quick, watcher=Watcher())
+    found = module.load(records)
+    module.draw(found, figure)
+    page = folder.path / f"{name.upper()}.md"
+    write_atomic(page, module.render(found).encode())
     console.print(f"page: {page}", markup=False)
 
 

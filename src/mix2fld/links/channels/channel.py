@@ -39,11 +39,15 @@ class Link(ABC):
     """Whether uploads are added on their way: the server then sees their sum, and none of them."""
 
     def superpose(
-        self, signals: NDArray[np.float64], rng: np.random.Generator
-    ) -> NDArray[np.float64]:
-        """What the server receives of uploads [n, p] that arrive at once, on a link that adds."""
-        total: NDArray[np.float64] = signals.sum(axis=0)
-        return total
+        self, signals: NDArray[np.float64], weights: NDArray[np.float64], rng: np.random.Generator
+    ) -> NDArray[np.float64] | None:
+        """The mean, by these weights, that the server gets of signals [n, p] on a link that adds.
+
+        None if it gets nothing.
+        """
+        del rng
+        mean: NDArray[np.float64] = weights @ signals / weights.sum()
+        return mean
 
     def start(self, devices: int, rng: np.random.Generator) -> State:
         """What the link remembers before the first round; most links remember nothing."""
@@ -70,7 +74,7 @@ class Link(ABC):
         """Send a message of ``bits[d]`` bits from or to each device d; 0 bits take 0 slots.
 
         The devices with more than 0 bits share the uplink. The state is that of ``start`` or of
-        the transmission before.
+        the transmission before. On a link that adds, ``bits`` of an upload are its values.
         """
 
     def budget(
