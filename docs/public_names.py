@@ -31,11 +31,18 @@ def _described(module: str, name: str, words: str) -> str:
     value: Any = getattr(importlib.import_module(module), name)
     if inspect.isclass(value) and value.__name__ == name:
         body = f".. autoclass:: {module}.{name}\n   :members:"
+        body += "\n   :no-index:" if _is_of_an_earlier(module, value) else ""
     elif inspect.isfunction(value):
         body = f".. autofunction:: {module}.{name}"
     else:
         body = f".. py:data:: {module}.{name}\n\n" + textwrap.indent(words, "   ")
     return f"```{{eval-rst}}\n{body}\n```\n"
+
+
+def _is_of_an_earlier(module: str, value: Any) -> bool:
+    """Whether a public module that comes before has the same class, which is indexed once."""
+    before = [importlib.import_module(name) for name in PUBLIC[: PUBLIC.index(module)]]
+    return any(getattr(each, name) is value for each in before for name in each.__all__)
 
 
 def documented(module: ModuleType) -> dict[str, tuple[str, str]]:
