@@ -172,3 +172,8 @@ def test_every_place_names_the_same_version() -> None:
     assert f"mix2fld[flower]>={major}.{minor},<{major}.{minor + 1}" in baseline
     releases = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert [name for name in releases if "unreleased" in name] == [f"{__version__}, unreleased"]
+
+
+def test_no_page_has_the_marks_of_a_conflict() -> None:
+    for page in [*PAGES, *ROOT.glob("*.md"), *(ROOT / "results").glob("*.md")]:
+        assert not re.search(r"^(<{7}|>{7}|={7}$)", page.read_text(), re.MULTILINE), page.name
