@@ -1,6 +1,7 @@
 """The global model in few bits: relays and coded steps, who missed some, and what is refused."""
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -200,6 +201,44 @@ def test_a_history_shorter_than_an_absence_ends_in_weights(
     assert min(each for each in bits if each) < 1000
     for state, _ in found:
         assert len(state.server.memory.get(STEPS, {"kept": ()})["kept"]) <= 2
+    for (before, _), (_, info) in pairwise(found):
+        had = before.server.memory.get(STEPS, {}).get("has", np.zeros(4, np.int64))
+        first = before.server.updates + info.uploads["delivered"] - 2
+        lacking = np.flatnonzero(had < first).tolist() if info.bits["down"] else []
+        assert info.downloads.get("beyond_history", []) == lacking
+
+
+def test_a_snapshot_for_who_was_away_too_long_is_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of a run that was stopped and resumed after it was said."""
+    monkeypatch.setattr(downlink, "MOST_STEPS", 2)
+    config = toy_config(protocol="murmur", update_bits=200, participants=1, rounds=14)
+    whole = Quiet()
+    (result,) = run(config, dataset=toy_dataset(), link=CoinLink(), watcher=whole)
+    rounds = [i["round"] for i in result.rounds if "beyond_history" in i["downloads"]]
+    assert len(rounds) > 1
+    assert len(whole.notes) == 1
+    assert (
+        f"round {rounds[0]}: devices that lack more steps than the server keeps" in whole.notes[0]
+    )
+    first, second = Quiet(rounds[0]), Quiet()
+    with pytest.raises(KeyboardInterrupt):
+        run(config, tmp_path, dataset=toy_dataset(), link=CoinLink(), watcher=first)
+    run(config, tmp_path, dataset=toy_dataset(), link=CoinLink(), watcher=second)
+    assert (first.notes, second.notes) == (whole.notes, [])
+
+
+def test_weights_that_nobody_was_away_for_are_not_said() -> None:
+    """To devices that begin differently, and of statistics, of which no steps are kept."""
+    for fields in (
+        {"initial_weights": "independent", "protocol": "murmur"},
+        {"feature_side": 2, "protocol": "murmur-stat"},
+    ):
+        told = Quiet()
+        config = toy_config(**fields, update_bits=400, rounds=3)
+        run(config, dataset=toy_dataset(), link=CoinLink(), watcher=told)
+        assert not [note for note in told.notes if "lack more steps" in note]
 
 
 def test_steps_that_have_more_bits_than_all_weights_are_not_kept() -> None:

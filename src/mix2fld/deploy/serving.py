@@ -124,6 +124,11 @@ class Teller(Watcher):
         for watcher in self._watchers:
             watcher.begin(config, rounds_done)
 
+    def note(self, line: str) -> None:
+        """Log it, too."""
+        self._say(line)
+        super().note(line)
+
     def round_done(self, config: Config, info: RoundInfo) -> None:
         """Log a finished round."""
         for suspect in info.suspects:

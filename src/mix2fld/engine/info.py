@@ -51,6 +51,7 @@ class Observed(NamedTuple):
     staleness: Mapping[int, int]
     did: StepInfo  # the server, in its step
     far: Sequence[dict[str, Any]] = ()  # devices whose upload lies far from the rest
+    beyond_history: Sequence[int] = ()  # listeners that lack more steps than the server keeps
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,8 @@ class RoundInfo:
     uploads: dict[str, Any]
     """attempted and delivered: how many; devices: those whose upload was delivered."""
     downloads: dict[str, Any]
+    """The same; and beyond_history, if any: devices that lack more steps than the server keeps, so
+    that it sends all weights."""
     bits: dict[str, int]
     """up: of all devices, lost uploads included; down: of the one multicast."""
     slots: dict[str, int]
@@ -115,7 +118,10 @@ def record(seen: Observed, measured: Measured, scenario: Scenario) -> RoundInfo:
         curve=seen.curve,
         asked=list(asked),
         uploads=_transfer_record(up),
-        downloads=_transfer_record(down),
+        downloads={
+            **_transfer_record(down),
+            **({"beyond_history": list(seen.beyond_history)} if seen.beyond_history else {}),
+        },
         bits={"up": int(up.bits.sum()), "down": int(down.bits.max(initial=0))},
         slots={
             "up": math.ceil(up.slots.max(initial=0)),

@@ -118,6 +118,7 @@ def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunSta
         staleness={device: inbox[device].staleness for device in inbox if device in uploaded},
         did=turn.did,
         far=_far_uploads(scenario, inbox),
+        beyond_history=sent.beyond_history,
     )
     return after, record(seen, measured, scenario)
 
@@ -178,6 +179,8 @@ class Multicast(NamedTuple):
 
     value: Any = None
     data: bytes | None = None
+    beyond_history: Sequence[int] = ()
+    """Listeners that lack more steps than the server keeps, so that it sends weights."""
 
 
 def _carry_download(
@@ -194,7 +197,9 @@ def _carry_download(
         arrives = download_arrives(scenario, audience, link)
         value = scenario.wire.downlink.download_for(after, audience, arrives)
         message = scenario.wire.download_message(order.round_number, value)
-        bits[audience], sent = message.bits, Multicast(value, message.body.data)
+        bits[audience] = message.bits
+        lacking = scenario.wire.downlink.beyond_history(after, audience, value)
+        sent = Multicast(value, message.body.data, lacking)
     delivery, link = transmit(scenario, "downlink", bits, order.round_number, link)
     return Transfer.of(bits, delivery), sent, link
 

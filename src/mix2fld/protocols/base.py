@@ -270,6 +270,12 @@ class Protocol(ABC):
         """What it carries to these listeners; most protocols carry the same to everyone."""
         return self.download(server)
 
+    def beyond_history(
+        self, server: ServerState, audience: Sequence[int], value: Any
+    ) -> Sequence[int]:
+        """Listeners that lack more steps than the server keeps, so that it sends weights."""
+        return ()
+
     def on_receipt(
         self, server: ServerState, receivers: Collection[int], asked: Collection[int], value: Any
     ) -> State:

@@ -265,6 +265,16 @@ class GlobalVersions:
         likely = [n for n in order if arrives(bits[n])]
         return choices[(likely or order)[0]]
 
+    def beyond_history(
+        self, server: ServerState, audience: Sequence[int], value: GlobalState
+    ) -> list[int]:
+        """Listeners that lack more steps than are kept, so that all weights are sent."""
+        memory = self._memory(server)
+        if value.weights is None or not memory["kept"]:
+            return []
+        has, first = self._versions(server), self._first_kept(memory)
+        return [device for device in audience if 0 <= has[device] < first]
+
     def on_receipt(
         self,
         server: ServerState,

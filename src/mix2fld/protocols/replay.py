@@ -68,6 +68,12 @@ class Replayed:
         due = {device: trusted[device] for device in wanted[: self.most_that_arrive(arrives)]}
         return self.inner.download_for(server, audience, arrives), due
 
+    def beyond_history(
+        self, server: ServerState, audience: Sequence[int], value: Any
+    ) -> Sequence[int]:
+        """Of the downlink without seed samples."""
+        return self.inner.beyond_history(server, audience, value[0])
+
     def most_that_arrive(self, arrives: Arrives) -> int:
         """How many devices' seeds fit into a download, at least 1."""
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from mix2fld.base.errors import InputError, Mix2fldError
+from mix2fld.base.errors import InputError, Mix2fldError, some_of
 from mix2fld.config.settings import Config
 from mix2fld.engine.checks import warn_if_chance_level
 from mix2fld.engine.divergence import GlobalRefusedError
@@ -147,10 +147,21 @@ def _run_missing(
             raise _taken_back(error, rounds, folder) from None
         if folder is not None:
             folder.append(info, state)
+        if not any("beyond_history" in earlier["downloads"] for earlier in rounds):
+            _note_weights(info, watcher)
         rounds.append(asdict(info))
         watcher.round_done(config, info)
         raise_if_remembered()
     return state
+
+
+def _note_weights(info: RoundInfo, watcher: Watcher) -> None:
+    """Say why all weights are sent, if a device was away for too long to be sent steps."""
+    if away := info.downloads.get("beyond_history"):
+        watcher.note(
+            f"round {info.round}: devices that lack more steps than the server keeps are sent all "
+            f"weights: {some_of(away)} (said once)"
+        )
 
 
 def _taken_back(
