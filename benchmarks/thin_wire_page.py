@@ -29,7 +29,7 @@ def render(found: dict[str, Any]) -> str:
     return filled(
         TEMPLATE,
         messages=messages,
-        made_with=said_of(found),
+        made_with=said_of(*(found[part] for part in found if part != "relay")),
         connection=connection,
         total=total,
         idle=idle,
@@ -48,7 +48,28 @@ def render(found: dict[str, Any]) -> str:
         spent=spent,
         many=many,
         many_rows=_many(many),
+        **_relay(found["relay"]),
     )
+
+
+def _relay(relay: dict[str, Any]) -> dict[str, Any]:
+    """What decoding takes, by the number of uploads."""
+    every = [own for both in relay["uploads"].values() for own in both.values()]
+    rows = [
+        f"| {count} | {both['kernel']['bytes']:,} | "
+        + " | ".join(
+            f"{1000 * own['s']:.1f} | {(own['peak_kb'] - own['before_kb']) / 1024:.1f}"
+            for own in (both["kernel"], both["numpy"])
+        )
+        + " |"
+        for count, both in relay["uploads"].items()
+    ]
+    return {
+        "relay": relay,
+        "relay_rows": "\n".join(rows),
+        "relay_made_with": said_of(relay),
+        "process_mb": max(own["before_kb"] for own in every) / 1024,
+    }
 
 
 def _uploads(uploads: dict[str, Any]) -> str:
