@@ -59,12 +59,12 @@ def write_relay(file: Path, config: Config, dataset: Dataset) -> None:
     server = second.server.keeping(**{STEPS: memory})
     data = simulation.scenario.wire.encode_download(server, 0).data
     assert first.server.weights is not None
-    weights = {f"weights.{n}": own for n, own in enumerate(first.server.weights)}
+    arrays: dict[str, Any] = {f"weights.{n}": own for n, own in enumerate(first.server.weights)}
     dims = simulation.scenario.learning.dims
     asked = {
         "config": device_config(config), "shape": dims.samples.shape, "labels": dims.num_labels,
     }  # fmt: skip
     np.savez(
         file, data=np.frombuffer(data, np.uint8), version=np.array(1), asked=json.dumps(asked),
-        **weights,
+        **arrays,
     )  # fmt: skip
