@@ -253,6 +253,13 @@ def test_the_committed_page_follows_from_the_committed_records() -> None:
     assert RESULTS.frontier.read_text(encoding="utf-8") == RESULTS.frontier_page()
 
 
+def test_the_front_says_where_both_directions_are() -> None:
+    front, _, _ = RESULTS.frontier_page().partition("### How sure that is")
+    assert "](../docs/downlink.md#all-that-is-sent)" in front
+    page = (RESULTS.path.parent / "docs" / "downlink.md").read_text(encoding="utf-8")
+    assert "\n## All that is sent\n" in page
+
+
 def test_who_is_near_by_default_is_said() -> None:
     """EDEN is near over the paper's link; over an ideal link another is, who was not entered."""
     page = unwrapped(RESULTS.frontier_page())
