@@ -128,6 +128,13 @@ def render_formats() -> str:
             "formats 1 to 3 are read and resumed",
         ),
         (
+            "`finetuned.safetensors`",
+            1,
+            "none: arrays are named `device.place`",
+            "none; it is made again from the checkpoint if the run has no summary",
+            "–",
+        ),
+        (
             "`states-*.safetensors`",
             state_files.FORMAT,
             "`states` in the metadata",

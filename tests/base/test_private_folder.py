@@ -29,6 +29,7 @@ PLANTED = """
 #include <fcntl.h>
 __attribute__((constructor)) static void run(void) { open(MARK, O_CREAT | O_WRONLY, 0600); }
 void train(void) {}
+void train_numbers(void) {}
 long count_correct(void) { return 0; }
 """
 compiler = shutil.which("cc") or shutil.which("gcc")

@@ -140,6 +140,8 @@ def test_every_attack_on_every_protocol_is_carried_or_refused(protocol: str, att
             assert message == learned[device]
     changed = {device for device in sent if sent[device] != learned[device]}
     expected = bad if ATTACKS[attack].upload or ATTACKS[attack].seeds else set()
+    if (protocol, attack) == ("vote", "scaling"):
+        expected = set()  # signs have no length
     assert changed == expected
 
 

@@ -196,8 +196,9 @@ def test_bins_are_announced_with_each_download() -> None:
 
 
 WORKS = (
-    "isolated", "fl", "fl8", "topk", "stc", "sign", "eden", "murmur", "murmur-stat", "dp-fl",
-    "dp-murmur", "own-statistics", "statistics", "fd", "fld", "mixfld", "mix2fld",
+    "isolated", "fl", "fl8", "topk", "stc", "sign", "eden", "projected", "vote", "murmur",
+    "murmur-stat", "dp-fl", "dp-murmur", "own-statistics", "statistics", "fd", "fld",
+    "mixfld", "mix2fld",
 )  # fmt: skip
 
 

@@ -59,7 +59,8 @@ def _measured(row: dict[str, Any]) -> str:
 
 def write_report(found: Found, path: Path, panels: str = "") -> int:
     """Write the report of ``found`` to ``path``, with more sections; returns its size in bytes."""
-    page = report_page(page_data(found), own_panel(found.runs) + panels).encode()
+    begun = [run for run in found.runs if run.rounds]
+    page = report_page(page_data(found), own_panel(begun) + panels).encode()
     with writing("out", path):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not path.is_file():  # a pipe, or standard output
