@@ -4,7 +4,8 @@
 run as it ends, and writes ``docs/downlink.md``. ``--page`` writes the page alone.
 
 The settings are those of the comparison (``results/records``), tuned there on validation data; only
-the downlink differs. Seeds are those of the comparison.
+the downlink differs, and the uploads of EDEN where its title says so. Seeds are those of the
+comparison.
 """
 
 import argparse
@@ -14,7 +15,7 @@ import tracemalloc
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -28,6 +29,7 @@ from benchmarks.both_directions import (
     draw,
     of_records,
 )
+from benchmarks.downlink_trials import TRIALS
 from mix2fld.codecs import rotation
 from mix2fld.codecs.global_steps import Carried, GlobalState, Step
 from mix2fld.config.settings import PRESETS
@@ -48,38 +50,6 @@ RUNS = ROOT / "results" / "downlink" / "runs.jsonl"
 PAGE = ROOT / "docs" / "downlink.md"
 FIGURE = ROOT / "docs" / "images" / "both_directions.png"
 SEEDS = range(5)
-CODED: dict[str, Any] = {"downlink": "coded"}
-
-
-class Trial(NamedTuple):
-    """A contender of the comparison with another downlink."""
-
-    key: str
-    title: str
-    contender: str
-    changes: dict[str, Any]
-
-
-TRIALS = (
-    Trial("murmur-200", "Murmur 200, relay", "murmur-200", {"downlink": "relay"}),
-    Trial("murmur-200-edges", "Murmur 200 from edges, relay", "murmur-200-edges",
-          {"downlink": "relay"}),
-    Trial("murmur-1400", "Murmur 1,400, relay", "murmur-1400", {"downlink": "relay"}),
-    Trial("murmur-1400-edges", "Murmur 1,400 from edges, relay", "murmur-1400-edges",
-          {"downlink": "relay"}),
-    Trial("coded-1300-edges", "Murmur 1,400 from edges, coded step of 1,300 bits",
-          "murmur-1400-edges", {**CODED, "downlink_step_bits": 1300}),
-    Trial("coded-1300", "Murmur 1,400, coded step of 1,300 bits",
-          "murmur-1400", {**CODED, "downlink_step_bits": 1300}),
-    Trial("coded-2600-edges", "Murmur 1,400 from edges, coded step of 2,600 bits",
-          "murmur-1400-edges", {**CODED, "downlink_step_bits": 2600}),
-    Trial("coded-5200-edges", "Murmur 1,400 from edges, coded step of 5,200 bits",
-          "murmur-1400-edges", {**CODED, "downlink_step_bits": 5200}),
-    Trial("coded-12560-edges", "Murmur 1,400 from edges, coded step of 1 bit a weight",
-          "murmur-1400-edges", CODED),
-    Trial("sign", "FL, 1 bit a weight each way, error feedback", "sign", CODED),
-    Trial("fl8", "FL 8-bit up, coded step of 1 bit a weight", "fl8", CODED),
-)  # fmt: skip
 TEMPLATE = ROOT / "benchmarks" / "templates" / "downlink.md.j2"
 LINKS = {
     "the paper's": None, "NB-IoT": "nb-iot", "LTE-M": "lte-m", "RedCap": "redcap",
@@ -192,10 +162,11 @@ def accuracy_table() -> str:
     for trial in TRIALS:
         own = [run for run in runs if run["key"] == trial.key]
         cell = cells[trial.contender]
+        compares = "bits_per_weight" not in trial.changes
         with_weights = [
             100 * run["summary"]["accuracy"]["mean"]
             for run in cell.runs
-            if run["seed"] in {each["seed"] for each in own}
+            if compares and run["seed"] in {each["seed"] for each in own}
         ]
         if own:
             up = np.mean([run["up"] for run in own]) / cell.devices
