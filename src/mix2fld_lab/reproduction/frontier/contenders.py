@@ -202,9 +202,14 @@ def add_contender(spelled: str) -> None:
         CUSTOM.append(Contender(name, row.title, spelled, {}, name))
 
 
+def all_contenders() -> tuple[Contender, ...]:
+    """Those of the package, and custom ones that were added."""
+    return (*CONTENDERS, *CUSTOM)
+
+
 def contenders(setting: FrontierSetting) -> list[Contender]:
     """Those who run in a setting."""
-    return [one for one in (*CONTENDERS, *CUSTOM) if one.runs_in(setting)]
+    return [one for one in all_contenders() if one.runs_in(setting)]
 
 
 def families(setting: FrontierSetting) -> list[str]:

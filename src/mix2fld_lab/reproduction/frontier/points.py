@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from mix2fld.base.spread import Spread, spread
 from mix2fld_lab.reproduction.cell_records import CellRecord
-from mix2fld_lab.reproduction.frontier.contenders import CONTENDERS, CUSTOM, Contender
+from mix2fld_lab.reproduction.frontier.contenders import Contender, all_contenders
 from mix2fld_lab.reproduction.statistics import accuracy, gain
 
 BUDGETS = (0, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000)
@@ -53,7 +53,7 @@ class Point:
 
 def points_of(cells: Mapping[str, CellRecord]) -> list[Point]:
     """The contenders in the records of a setting, fewest bits first."""
-    by_key = {one.key: one for one in (*CONTENDERS, *CUSTOM)}
+    by_key = {one.key: one for one in all_contenders()}
     found = {key.rsplit("/", 1)[1]: cell for key, cell in cells.items()}
     points = [
         Point(by_key[key], cell, float(_bits_of_a_device(cell).mean()))
