@@ -1,6 +1,6 @@
 """Advantage actor-critic agents on CartPole, side by side in one compiled loop.
 
-An agent plays an episode, then takes one Adam step on it: policy gradient with the return less the
+An agent runs an episode, then takes one Adam step on it: policy gradient with the return less the
 critic's estimate, the critic's squared error, and a little entropy.
 """
 
