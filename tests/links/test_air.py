@@ -31,8 +31,9 @@ def test_the_signal_of_a_device_is_as_strong_as_truncated_inversion_makes_it() -
 
 def test_mean_power_is_that_of_a_digital_transmitter() -> None:
     """rho / h where h >= g, and nothing elsewhere, over many draws of the channel."""
-    gains = np.random.default_rng(0).exponential(size=2_000_000)
-    spent = np.where(gains >= 0.1, 1 / gains, 0.0).mean() / exp1(0.1)
+    link, gains = air(), np.random.default_rng(0).exponential(size=2_000_000)
+    power = link.snr / link.digital.radio("uplink", 1).mean_snr  # rho, in units of P
+    spent = np.where(gains >= link.truncation, power / gains, 0.0).mean()
     assert spent == pytest.approx(1, rel=0.01)
 
 
