@@ -8,10 +8,10 @@ JOINED = "\0"
 TOGETHER = re.compile(r"`[^`]+`|\S+ = \S+|[\d.,]+ (?:%|µs|points)")
 
 
-def paragraph(text: str) -> str:
-    """The text in lines of at most 100 characters; code and numbers with units stay together."""
+def paragraph(text: str, width: int = 100) -> str:
+    """The text in lines of at most ``width``; code and numbers with units stay together."""
     kept = TOGETHER.sub(lambda found: found[0].replace(" ", JOINED), text)
-    lines = textwrap.fill(kept, 100, break_long_words=False, break_on_hyphens=False)
+    lines = textwrap.fill(kept, width, break_long_words=False, break_on_hyphens=False)
     return lines.replace(JOINED, " ")
 
 

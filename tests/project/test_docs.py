@@ -58,6 +58,10 @@ def test_links_between_pages_are_valid(page: Path) -> None:
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def test_the_first_page_stays_within_four_screens() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+
+
 def test_the_index_of_decisions_has_the_titles_of_its_pages() -> None:
     folder = ROOT / "docs" / "decisions"
     index = re.findall(

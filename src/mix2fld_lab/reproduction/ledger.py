@@ -127,10 +127,8 @@ def verdict_counts(claims: Sequence[Claim]) -> str:
 
 def all_evaluated(claims: Sequence[Claim]) -> str:
     """The same, for the README."""
-    return paragraph(
-        f"All {len(claims)} claims of the paper are evaluated: {_counted(claims)} "
-        "([the ledger](results/REPORT.md))."
-    )
+    words = f"Of the paper's {len(claims)} claims: {_counted(claims)}"
+    return paragraph(f"{words} ([the ledger](results/REPORT.md)).", 120)
 
 
 def _counted(claims: Sequence[Claim]) -> str:

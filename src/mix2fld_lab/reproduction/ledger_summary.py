@@ -61,13 +61,15 @@ def by_channels(evidence: Evidence) -> str:
             f"{_by_both(evidence, other, 'fl', BEST_PAIR, 'Mix2FLD')}; the paper has the two level.",
             f"**FL with 8-bit weights**, not in the paper, is "
             f"{_by_both(evidence, setting, 'fl8', BEST_PAIR, 'Mix2FLD')} with asymmetric channels.",
-        )
+        ),
+        width=120,
     )
 
 
-def _bullets(sentences: Sequence[str]) -> str:
+def _bullets(sentences: Sequence[str], width: int = 102) -> str:
     return "\n".join(
-        textwrap.indent(paragraph(sentence), "  ").replace("  ", "- ", 1) for sentence in sentences
+        textwrap.indent(paragraph(sentence, width - 2), "  ").replace("  ", "- ", 1)
+        for sentence in sentences
     )
 
 

@@ -33,6 +33,7 @@ SAME_TRANSFERS = {"mixfld": "mix2fld"}
 """Recorded over an ideal link alone; over the paper's its transfers are those of the other, all of
 which arrive, so that its accuracy is the same."""
 MARK = "‡"
+README_WIDTH = 120
 IN_THE_README = (
     "isolated", "own-statistics", "murmur-200", "eden-0.1", "fd", "murmur-stat-4", "mix2fld", "fl8",
     "fl",
@@ -136,16 +137,16 @@ def finding(rows: Sequence[HeadlineRow]) -> str:
     least = min(bits for bits in rivals if bits)
     config = SETTINGS[LINK_SETTING].title
     return paragraph(
-        f"**{few.bits:,.0f} uploaded bits came within {behind.mean:.1f} points of 8-bit FL**, "
-        f"which uploads {full.bits:,.0f}: {few.devices.mean:.1f} against {full.devices.mean:.1f} % "
-        f"({in_points(behind)}; {config}; {few.cell.devices} devices, {few.cell.rounds} rounds, "
-        f"{len(few.cell.runs)} seeds; both tuned and from edges). From random weights the gap is "
-        f"{at_random.mean:.1f} points ({few_at_random.devices.mean:.1f} against "
-        f"{full_at_random.devices.mean:.1f} %). EDEN, from edges and tuned alike, comes within "
-        f"{full.lead_over(eden).mean:.1f} points with {eden.bits:,.0f} bits. Apart from Murmur, "
-        f"nobody was entered with fewer than {least:,.0f} bits and more than none, so that "
-        "this compares no codes at equal bits. Devices that upload nothing reach "
-        f"{alone.devices.mean:.1f} %."
+        f"**With {few.bits:,.0f} uploaded bits per device, Murmur came within {behind.mean:.1f} "
+        f"points of 8-bit FL**, which uploads {full.bits:,.0f}: {few.devices.mean:.1f} against "
+        f"{full.devices.mean:.1f} % ({in_points(behind)}; {config}; {few.cell.devices} devices, "
+        f"{few.cell.rounds} rounds, {len(few.cell.runs)} seeds; both tuned, both initialised with "
+        f"edge filters; {at_random.mean:.1f} points with random initial weights). EDEN, tuned and "
+        f"initialised alike, comes within {full.lead_over(eden).mean:.1f} points with "
+        f"{eden.bits:,.0f} bits. This is not a comparison of codes at equal bits: no contender but "
+        f"Murmur uploads more than nothing and fewer than {least:,.0f} bits. Devices that upload "
+        f"nothing reach {alone.devices.mean:.1f} %.",
+        README_WIDTH,
     )
 
 
@@ -160,12 +161,13 @@ def relayed(rows: Sequence[HeadlineRow], runs: Sequence[Mapping[str, float]], ke
     slow, few = (_seconds(point) for point in (full, before))
     planned = link_cost(before.cell).seconds
     return paragraph(
-        f"Bits down are those of weights. Since these runs were recorded, devices may take the "
-        f"server's steps themselves: {before.contender.title} then receives {down:,.0f} bits in "
-        f"place of {before.bits_down:,.0f}, and reaches {reached:.1f} % "
-        f"([both directions](docs/downlink.md)). {full.bits / before.bits:,.0f} times fewer uplink "
-        f"bits than {full.contender.title} are {slow / few:.1f} times fewer seconds on the air if "
-        f"weights come down, and {slow / planned:.0f} times fewer if steps do (planned)."
+        f"In these runs the server broadcasts weights. Devices can also apply the server's steps "
+        f"themselves, from relayed uploads: {before.contender.title}, then receives {down:,.0f} "
+        f"bits instead of {before.bits_down:,.0f} and reaches {reached:.1f} % "
+        f"([both directions](docs/downlink.md)). It uploads {full.bits / before.bits:,.0f} times "
+        f"fewer bits than {full.contender.title}; that saves a factor of {slow / few:.1f} in time "
+        f"on the air if weights are broadcast, and of {slow / planned:.0f} (planned) if steps are.",
+        README_WIDTH,
     )
 
 
