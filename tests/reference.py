@@ -15,7 +15,16 @@ from numpy.typing import NDArray
 
 from mix2fld.base.streams import stream
 from mix2fld.config.settings import Config
-from reference_codecs import Coded, Memory, as_row, coded, like_weights, mean_update, with_noise
+from reference_codecs import (
+    Coded,
+    Memory,
+    as_row,
+    coded,
+    like_weights,
+    mean_update,
+    the_direction,
+    with_noise,
+)
 from reference_equations import (
     Outputs,
     Sample,
@@ -41,7 +50,7 @@ WEIGHT_BITS = {"fl": 32, "fl8": 8, "fl4": 4}
 CODEC = {"murmur-mix": "murmur", "murmur-stat": "murmur", "dp-murmur": "murmur", "dp-fl": "eden"}
 """Protocols with the updates of another one: beside mixed-up seeds or statistics, or with noise."""
 FEEDBACK = {"topk": True, "stc": True, "sign": True, "eden": False, "murmur": False}
-FEEDBACK |= {"projected": True, "vote": False}
+FEEDBACK |= {"projected": True, "vote": False, "feedsign": False}
 FEEDBACK |= {name: FEEDBACK[like] for name, like in CODEC.items()}
 """Protocols that upload updates, and whether what they leave out is sent later."""
 MAKE_SEEDS = {"fld": raw_seeds, "mixfld": mixed_seeds, "mix2fld": mixed_seeds}
@@ -280,6 +289,8 @@ class Reference:
         if self.protocol not in FEEDBACK:
             return None
         rng = stream(self.config.seed, "update", p, d)
+        if self.protocol == "feedsign":
+            rng = stream(self.config.seed, "update", p)
         wanted = state.memories[d].wanted(as_row(trained))
         codec = CODEC.get(self.protocol, self.protocol)
         if not self.protocol.startswith("dp-"):
@@ -339,6 +350,9 @@ class Reference:
         step = mean_update(arrived, sizes, self.config.updates.step_limit)
         if self.protocol == "vote":
             step = 0.008 * np.sign(step)
+        if self.protocol == "feedsign":
+            direction = the_direction(stream(self.config.seed, "update", p), len(step))
+            step = 0.002 * np.sign(np.round(direction @ step, 9)) * direction
         moved = like_weights(as_row(last) + step, last)
         return replace(state, global_weights=moved, updates=state.updates + 1)
 

@@ -206,6 +206,11 @@ def topk(update: Floats, share: float) -> Coded:
     return Coded(bits, restored, sqrt(sum(restored**2)), 1.0)
 
 
+def the_direction(rng: np.random.Generator, size: int) -> Floats:
+    """What one bit of a round is about."""
+    return rng.standard_normal((1, size), np.float32)[0].astype(np.float64)
+
+
 def coded(protocol: str, update: Floats, rng: np.random.Generator, config: UpdateConfig) -> Coded:
     """An update as the protocol uploads it."""
     size = len(update)
@@ -219,6 +224,10 @@ def coded(protocol: str, update: Floats, rng: np.random.Generator, config: Updat
         return Coded(32 * size, update, sqrt(sum(update**2)), 1.0)
     if protocol == "vote":
         return Coded(size, np.where(update < 0, -1.0, 1.0), sqrt(size), 1.0)
+    if protocol == "feedsign":
+        direction = the_direction(rng, size)
+        moved = -direction if update @ direction < 0 else direction
+        return Coded(1, moved, sqrt(sum(moved**2)), 1.0)
     return {"stc": stc, "topk": topk}[protocol](update, config.kept_share)
 
 

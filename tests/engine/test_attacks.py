@@ -140,8 +140,11 @@ def test_every_attack_on_every_protocol_is_carried_or_refused(protocol: str, att
             assert message == learned[device]
     changed = {device for device in sent if sent[device] != learned[device]}
     expected = bad if ATTACKS[attack].upload or ATTACKS[attack].seeds else set()
-    if (protocol, attack) == ("vote", "scaling"):
+    if attack == "scaling" and protocol in ("vote", "feedsign"):
         expected = set()  # signs have no length
+    if protocol == "feedsign":  # any bit is the honest one every other time
+        assert changed <= expected
+        return
     assert changed == expected
 
 

@@ -59,6 +59,12 @@ CHANNELS = {
     "sign": {"uplink_channels": 0.15, "uplink_power_dbm": 8.75},
     "projected": {"uplink_channels": 4.0, "uplink_power_dbm": 23.0},
     "vote": {"uplink_channels": 0.15, "uplink_power_dbm": 8.75},
+    "feedsign": {
+        "uplink_channels": 0.00014,
+        "uplink_power_dbm": 0.0,
+        "distance_m": 3470.0,
+        "downlink_power_dbm": 42.6,
+    },
     "eden": {"uplink_channels": 0.06, "uplink_power_dbm": 4.75, "bits_per_weight": 0.4},
     "murmur": {
         "uplink_channels": 0.06,

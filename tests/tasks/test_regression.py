@@ -196,8 +196,8 @@ def test_bins_are_announced_with_each_download() -> None:
 
 
 WORKS = (
-    "isolated", "fl", "fl8", "topk", "stc", "sign", "eden", "projected", "vote", "murmur",
-    "murmur-stat", "dp-fl", "dp-murmur", "own-statistics", "statistics", "fd", "fld",
+    "isolated", "fl", "fl8", "topk", "stc", "sign", "eden", "projected", "vote", "feedsign",
+    "murmur", "murmur-stat", "dp-fl", "dp-murmur", "own-statistics", "statistics", "fd", "fld",
     "mixfld", "mix2fld",
 )  # fmt: skip
 

@@ -24,7 +24,7 @@ from mix2fld.codecs.seed_samples import SeedLabels, SeedSamples, WithSeeds
 from mix2fld.codecs.sparse_update import LargestEntries, SparseTernary
 from mix2fld.codecs.split_update import SplitUpdate, with_last_layer_apart
 from mix2fld.codecs.statistics import ClassMeans, ClassStatistics, PartOfStatistics
-from mix2fld.codecs.summable import Projection, Signs
+from mix2fld.codecs.summable import DirectionSigns, Projection, Signs
 from mix2fld.codecs.weights import Weights, flatten_tensors, unflatten_tensors
 from mix2fld.codecs.with_bins import WithBins
 
@@ -32,6 +32,7 @@ __all__ = [
     "FORMAT",
     "ClassMeans",
     "ClassStatistics",
+    "DirectionSigns",
     "Encoded",
     "Entries",
     "Floats",

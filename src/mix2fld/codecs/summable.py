@@ -96,3 +96,39 @@ class Signs:
         check_size(self.name, data, self.size(dims).bits)
         bits = np.unpackbits(np.frombuffer(data, np.uint8), count=dims.num_weights)
         return (1 - 2 * bits.astype(np.float32)).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class DirectionSigns:
+    """The sign of an update's product with each of some Gaussian directions: a bit a direction."""
+
+    count: int
+    name: str = "signs in random directions"
+    words: ClassVar[str] = "signs of directional derivatives"
+
+    def size(self, dims: Dimensions) -> Size:
+        return Size(self.count)
+
+    def directions(self, rng: np.random.Generator, size: int) -> Floats:
+        """Independent standard normal vectors [count, size]."""
+        return rng.standard_normal((self.count, size), np.float32)
+
+    def compress(self, update: Floats, rng: np.random.Generator, bit_budget: int | None) -> Floats:
+        """1 and -1."""
+        products = self.directions(rng, len(update)).astype(np.float64) @ update
+        return np.where(products < 0, -1, 1).astype(np.float32)
+
+    def restore(self, codes: Floats, rng: np.random.Generator, size: int) -> Restored:
+        """The sum of the directions with these signs."""
+        return Restored(codes @ self.directions(rng, size), 1.0)
+
+    def encode(self, value: Floats, dims: Dimensions) -> Encoded:
+        """In the order of directions; 1 where the product is negative."""
+        row = typed(self.name, value, np.float32, (self.count,))
+        return encoded(np.packbits(row < 0).tobytes(), self.size(dims))
+
+    def decode(self, data: bytes, dims: Dimensions) -> Floats:
+        """1 and -1."""
+        check_size(self.name, data, self.count)
+        bits = np.unpackbits(np.frombuffer(data, np.uint8), count=self.count)
+        return (1 - 2 * bits.astype(np.float32)).astype(np.float32)

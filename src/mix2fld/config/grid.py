@@ -13,10 +13,10 @@ class _ProtocolsAndSeeds(Section):
     """What tells the runs of a grid apart; its first fields, in TOML files and as flags."""
 
     protocols: Annotated[tuple[str, ...], Listed] = ("fl", "fd", "mixfld", "mix2fld")
-    """Protocols to compare: fl, fl8, fl4, topk, stc, sign, eden, murmur,
-    murmur-mix, murmur-stat, fd, cfd, fld, mixfld, mix2fld, statistics,
-    own-statistics, dp-statistics, dp-sum, dp-seeds, dp-seeds-sum,
-    dp-fl, dp-murmur, isolated; or package.module:NAME."""
+    """Protocols to compare: fl, fl8, fl4, topk, stc, sign, eden, projected,
+    vote, feedsign, murmur, murmur-mix, murmur-stat, fd, cfd, fld, mixfld,
+    mix2fld, statistics, own-statistics, dp-statistics, dp-sum, dp-seeds,
+    dp-seeds-sum, dp-fl, dp-murmur, isolated; or package.module:NAME."""
     seed: Annotated[tuple[Count, ...], Listed] = (0,)
     """Random seeds; one run of every protocol for each."""
 

@@ -189,7 +189,7 @@ def few_bits(scenario: "Scenario") -> str | None:
     if not bits or weights <= MOST_WEIGHTS_PER_BIT * bits:
         return None
     return (
-        f"{wire.protocol.title}: {bits:,} bits for {weights:,} weights is one for "
+        f"{wire.protocol.title}: {bits:,} bit{'s'[: bits > 1]} for {weights:,} weights is one for "
         f"{weights // bits:,}, of which little arrives: devices may do better alone; give it more "
         "bits (update_bits), or a smaller model, such as linear on features"
     )

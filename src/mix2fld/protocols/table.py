@@ -22,6 +22,7 @@ from mix2fld.protocols.statistics import MurmurStat, OneShotStatistics, OwnStati
 from mix2fld.protocols.sums import Projected, Vote
 from mix2fld.protocols.updates import DPFL, EDEN, STC, DPMurmur, Murmur, MurmurMix, Sign, TopK
 from mix2fld.protocols.weights import FL
+from mix2fld.protocols.zeroth_order import FeedSign
 
 if TYPE_CHECKING:
     from mix2fld.config.grid import Grid
@@ -47,6 +48,7 @@ PROTOCOLS: dict[str, Protocol] = {
     "eden": EDEN(),                        # rotated levels              weights         adds the mean update
     "projected": Projected(),              # update in shared directions weights         adds the mean update
     "vote": Vote(),                        # signs                       weights         moves by their majority
+    "feedsign": FeedSign(),                # a sign a step               signs           moves by their majority
     "murmur": Murmur(),                    # update in any few bits      uploads         adds the mean update
     "murmur-mix": MurmurMix(),             # the same; mixes, once       uploads, mixes  adds the mean update
     "murmur-stat": MurmurStat(),           # the same; statistics, once  weights         solves, adds updates

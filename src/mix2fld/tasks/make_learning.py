@@ -7,8 +7,10 @@ from mix2fld.base.errors import InputError
 from mix2fld.config.settings import Config, LearningConfig
 from mix2fld.models import check_model, make_model, weight_names, weight_shapes
 from mix2fld.models.fast import FastApply
+from mix2fld.models.frozen_front import split_model
 from mix2fld.models.trained import only_trained, personal_places
 from mix2fld.tasks.base import Task
+from mix2fld.tasks.front_stepper import FrontStepper
 from mix2fld.tasks.known_shapes import known_shapes, suitable_model
 from mix2fld.tasks.learning import Learning, dimensions
 from mix2fld.tasks.native import NativeStepper
@@ -37,6 +39,10 @@ def make_learning(
         dims = replace(dims, weight_shapes=_shapes_once(chosen), last_layer=None)
     title = name if model is None and ":" in name else chosen.name
     stepper = choose_stepper(chosen, config.learning)
+    if config.learning.trained != "all":
+        split = _split_once(chosen, samples.shape, samples.dtype)
+        if split is not None:
+            stepper = FrontStepper(split.front, choose_stepper(split.back, config.learning))
     kept = _kept_once(chosen, config.learning.personal)
     return Learning(config, dims, task, stepper, _names_once(chosen), title, chosen, kept)
 
@@ -78,6 +84,7 @@ def _kernel(model: Model, config: LearningConfig) -> Kernel | None:
 _known_model = lru_cache(maxsize=16)(make_model)
 _check_once = lru_cache(maxsize=16)(check_model)
 _part_once = lru_cache(maxsize=16)(only_trained)
+_split_once = lru_cache(maxsize=16)(split_model)
 _kept_once = lru_cache(maxsize=16)(personal_places)
 _names_once = lru_cache(maxsize=16)(weight_names)
 _shapes_once = lru_cache(maxsize=16)(weight_shapes)
