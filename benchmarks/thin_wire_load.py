@@ -38,7 +38,8 @@ class Crowd:
     """Clients that share a thread."""
 
     def __init__(self, keys: Path, count: int, upload: bytes, bits: int) -> None:
-        self._selector, self._upload, self._bits = selectors.DefaultSelector(), upload, bits
+        self._selector, self._upload = selectors.DefaultSelector(), upload
+        self._padding = 8 * len(upload) - bits
         self.ready = 0
         for number in range(count):
             self._connect(keys, number)
@@ -65,7 +66,7 @@ class Crowd:
         message = unpack(payload) if payload else None
         if isinstance(message, TrainOrder):
             answer = pack(Trained(
-                message.run, message.round, 500, self._bits, 0.0, [0.5], self._upload
+                message.run, message.round, 500, self._padding, 0.0, [0.5], self._upload
             ))  # fmt: skip
         elif isinstance(message, Download):
             answer = pack(Taken(message.run, message.round))

@@ -51,7 +51,7 @@ def main() -> None:
     found: dict[str, object] = {"connection": _since(before, 1), "uploads": {}}
     uploads: dict[int, object] = {}
     for size in SIZES:
-        message = pack(Trained("00" * 8, 3, 500, 8 * size, 0.3, [0.5], bytes(size)))
+        message = pack(Trained("00" * 8, 3, 500, 0, 0.3, [0.5], bytes(size)))
         time.sleep(1)
         before = counts()
         for _ in range(UPLOADS):

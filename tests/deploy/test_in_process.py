@@ -23,13 +23,14 @@ from deploy.lab import (
     order_in,
     rounds_of,
     run_in_process,
+    trained_in,
 )
 from mix2fld.base.errors import InputError, TransportLostError
 from mix2fld.data.samples import standardised
 from mix2fld.deploy import flower_nodes, server_app
 from mix2fld.deploy.client_app import app
-from mix2fld.deploy.edge.messages import Refused, Trained
-from mix2fld.deploy.forms import DOWNLOAD, TRAIN, pack, unpack
+from mix2fld.deploy.edge.messages import Refused
+from mix2fld.deploy.forms import DOWNLOAD, TRAIN, to_record
 from mix2fld.deploy.settings import Settings
 from mix2fld.runs.checkpoint import made_with
 from mix2fld.tasks.classification import Classification
@@ -150,13 +151,13 @@ def test_weights_that_are_not_finite_are_refused(tmp_path: Path) -> None:
 def test_weights_that_nobody_learns_are_refused(tmp_path: Path, name: str) -> None:
     def client(message: Message, context: Context) -> Message:
         reply = app(message, context)
-        if context.node_id != 101 or "Trained" not in reply.content:
+        trained = trained_in(reply)
+        if context.node_id != 101 or trained is None:
             return reply
-        trained = unpack(reply.content, Trained).message
         ends = np.tile(np.array([0, 2e6], "<f4"), len(trained.upload) // 8).tobytes()
         upload = ends + trained.upload[len(ends) :]
         spoilt = trained._replace(upload=upload)
-        return Message(pack(spoilt), reply_to=message)
+        return Message(to_record(spoilt), reply_to=message)
 
     path = run_in_process(tmp_path, deployed_config(tmp_path, protocol=name, rounds=1), client)
     refused = r"device 1 refused: weights\d?: \S+e\+06; must be at most 1e\+06"
@@ -169,12 +170,12 @@ def test_seeds_that_are_no_pictures_are_refused(tmp_path: Path) -> None:
 
     def client(message: Message, context: Context) -> Message:
         reply = app(message, context)
-        if context.node_id != 101 or "Trained" not in reply.content:
+        trained = trained_in(reply)
+        if context.node_id != 101 or trained is None:
             return reply
-        trained = unpack(reply.content, Trained).message
         pixel = np.array(1.5, "<f4").tobytes()
         spoilt = trained._replace(seeds=pixel + trained.seeds[4:])
-        return Message(pack(spoilt), reply_to=message)
+        return Message(to_record(spoilt), reply_to=message)
 
     path = run_in_process(tmp_path, config, client)
     assert "device 1 refused: seeds: a value of 1.5; must be from 0 to 1" in diary(path)
@@ -208,15 +209,14 @@ def test_a_node_with_another_seed_refuses(tmp_path: Path) -> None:
 def test_a_node_of_another_version_says_so(tmp_path: Path) -> None:
     def client(message: Message, context: Context) -> Message:
         (record,) = message.content.config_records.values()
-        record["format"] = 1
-        record.pop("config", None)
+        record["format"] = 7
         return app(message, context)
 
     config = deployed_config(tmp_path, protocol="fd", rounds=1)
     with pytest.raises(InputError, match="no upload arrived from round 1 to the end"):
         run_in_process(tmp_path, config, client)
     path = tmp_path / "runs" / config.run_name
-    assert "the server uses message format 1, this node 7" in diary(path)
+    assert "the other side uses message format 7, this one 8" in diary(path)
 
 
 def test_a_round_is_not_played_with_nobody(tmp_path: Path) -> None:
@@ -464,7 +464,7 @@ def test_a_device_cannot_write_lines_of_its_own(tmp_path: Path) -> None:
 
     def client(message: Message, context: Context) -> Message:
         if context.node_id == 101:
-            return Message(pack(Refused("", 0, forged + 5000 * "x")), reply_to=message)
+            return Message(to_record(Refused("", 0, forged + 5000 * "x")), reply_to=message)
         if context.node_id == 102:
             return Message(RecordDict({forged: ConfigRecord()}), reply_to=message)
         return app(message, context)

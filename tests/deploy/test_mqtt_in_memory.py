@@ -1,5 +1,6 @@
 """The MQTT fleet without a broker: every protocol has the numbers of the simulator."""
 
+import json
 import random
 import shutil
 import time
@@ -31,11 +32,11 @@ from mix2fld.deploy.edge.messages import (
     MessageError,
     Trained,
     pack,
-    pack_settings,
     unpack,
-    unpack_settings,
 )
+from mix2fld.deploy.edge.run_settings import Run, pack_run, unpack_run
 from mix2fld.runs.loop import Watcher
+from mix2fld.tasks.classification import Classification
 from toy_networks import small_onnx
 from toys import many_labels, toy_dataset, toy_numbers
 
@@ -332,7 +333,8 @@ HOSTILE = {
         lambda data: pack(unpack(data)._replace(seconds=float("nan"))), "Trained.seconds"
     ),
     "no samples": (lambda data: pack(unpack(data)._replace(samples=0)), "Trained.samples"),
-    "bits": (lambda data: pack(unpack(data)._replace(bits=513)), "513 bits in 64 bytes"),
+    "bits": (lambda data: pack(unpack(data)._replace(padding=5)), "507 bits in 64 bytes"),
+    "padding": (lambda data: data[:17] + b"\x08" + data[18:], "8 padding bits in 64 bytes"),
     "seeds": (lambda data: pack(unpack(data)._replace(seeds=None)), "seeds: missing"),
     "slow": (lambda data: pack(unpack(data)._replace(seconds=1e6)), "s of computing in a wait"),
 }  # fmt: skip
@@ -366,14 +368,23 @@ def test_answers_of_other_runs_and_rounds_find_nobody(tmp_path: Path) -> None:
 
 
 def test_settings_of_another_version_are_not_used() -> None:
-    data = pack_settings("00" * 8, {})
-    assert unpack_settings(data)["run"] == "00" * 8
+    run = Run("0123456789abcdef", {"seed": 3}, toy_dataset().samples, Classification(4))
+    assert unpack_run(pack_run(run)) == run
     other = zlib.compress(b'{"format":99}')
     with pytest.raises(MessageError, match="uses message format 99"):
-        unpack_settings(other)
+        unpack_run(other)
     bomb = zlib.compress(b" " * (1 << 24), 9)
     with pytest.raises(MessageError, match="settings cannot be read"):
-        unpack_settings(bomb)
+        unpack_run(bomb)
+
+
+def test_a_run_cannot_name_a_folder_elsewhere() -> None:
+    run = Run("0123456789abcdef", {}, toy_dataset().samples, Classification(4))
+    fields = json.loads(zlib.decompress(pack_run(run)))
+    for identity in ("../../etc", "", 3, None, "00" * 9):
+        forged = zlib.compress(json.dumps({**fields, "run": identity}).encode())
+        with pytest.raises(MessageError, match="settings are not those of a run"):
+            unpack_run(forged)
 
 
 @given(

@@ -18,20 +18,20 @@ from mix2fld.base.locks import FolderLock
 from mix2fld.cli import main
 from mix2fld.config.settings import PRESETS, Config
 from mix2fld.deploy.edge.messages import (
-    Download,
+    FORMAT,
     MessageError,
     Refused,
     Taken,
     Trained,
     TrainOrder,
+    pack,
 )
 from mix2fld.deploy.edge.store import RUNS_KEPT, Store
-from mix2fld.deploy.forms import FORMAT, pack, run_fields, sample_format, unpack
+from mix2fld.deploy.forms import from_record, to_record
 from mix2fld.deploy.keys import make_certificates, make_device_key
 from mix2fld.deploy.settings import Settings, app_folder, read_settings
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import run
-from mix2fld.tasks.classification import Classification
 from mix2fld_lab import testbed
 from mix2fld_lab.trials import flower
 from mix2fld_lab.trials.federation import Federation, RunStatus
@@ -39,14 +39,8 @@ from mix2fld_lab.trials.flower import follow_run, run_locally
 from mix2fld_lab.trials.trial import Trial, claim, finished_run
 from toys import toy_config, toy_dataset, toy_grid
 
-TRAINED = {
-    "round": 1,
-    "samples": 3,
-    "upload": b"abc",
-    "bits": 24,
-    "scores": [0.5],
-    "seconds": 0.1,
-}
+RUN = "0123456789abcdef"
+TRAINED = Trained(RUN, 1, 3, 0, 0.5, [0.5], b"abc")
 
 STATE = {
     "weights": (np.ones(2, np.float32), np.zeros((2, 2), np.float32)),
@@ -115,52 +109,43 @@ def test_bad_settings_are_named(change: dict[str, object], words: str) -> None:
 
 
 def test_messages_survive_the_way_through_flower() -> None:
-    run = "0123456789abcdef"
-    order = TrainOrder(run, 2, uploaded=0, last_turn=1, watched=False, download=b"\0\1")
-    samples = toy_dataset().samples
-    beside = {
-        "format": FORMAT,
-        "device": 3,
-        **run_fields(samples, Classification(4), "fedcba9876543210"),
-    }
-    received = unpack(pack(order, **beside), TrainOrder)
-    assert received.message == order
-    assert {name: received.fields[name] for name in beside} == beside
-    assert sample_format(received.fields) == samples
-    for message in (Trained(run="", **TRAINED), Taken("", 3), Refused("", 0, "no")):
-        assert unpack(pack(message), type(message)).message == message
+    order = TrainOrder(RUN, 2, uploaded=0, last_turn=1, watched=False, download=b"\0\1")
+    message, fields = from_record(to_record(order, device=3, settings=b"run"), TrainOrder)
+    assert message == order
+    assert (fields["device"], fields["settings"]) == (3, b"run")
+    for answer in (TRAINED, Taken(RUN, 3), Refused(RUN, 0, "no")):
+        assert from_record(to_record(answer), type(answer))[0] == answer
+
+
+def records(**values: object) -> RecordDict:
+    return RecordDict({"mix2fld": ConfigRecord({"format": FORMAT, **values})})
+
+
+def record_of(**changes: object) -> RecordDict:
+    return to_record(TRAINED._replace(**changes))
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ({}, "records []"),
-        ({"Trained": TRAINED, "Taken": {"round": 1}}, "records ['Trained', 'Taken']"),
-        ({"Order": TRAINED}, "must be one of Trained, Refused"),
-        ({"Trained": {**TRAINED, "upload": "text"}}, "Trained.upload"),
-        ({"Trained": {**TRAINED, "seconds": float("nan")}}, "Trained.seconds"),
-        ({"Trained": {**TRAINED, "seconds": -1.0}}, "Trained.seconds"),
-        ({"Trained": {**TRAINED, "scores": ["x"]}}, "Trained.scores.0"),
-        ({"Trained": {**TRAINED, "samples": 0}}, "Trained.samples"),
-        ({"Trained": {**TRAINED, "samples": 2**31 + 1}}, "Trained.samples"),
-        ({"Trained": {**TRAINED, "bits": -1}}, "Trained.bits"),
-        ({"Trained": {**TRAINED, "bits": 24.0}}, "Trained.bits"),
-        ({"Trained": {**TRAINED, "seeds": "text"}}, "Trained.seeds"),
-        ({"Trained": {**TRAINED, "more": 1}}, "Trained.more"),
-        ({"Trained": {"round": 1}}, "Trained.samples"),
+        (RecordDict(), "records []"),
+        (RecordDict({"x": records(message=b"").config_records["mix2fld"]}), "must be mix2fld"),
+        (RecordDict({"Trained": ConfigRecord({"round": 1})}), "records ['Trained']"),
+        (records(), "message: NoneType; must be bytes"),
+        (records(message="text"), "message: str; must be bytes"),
+        (records(message=b"T"), "a message of 1 bytes"),
+        (records(message=pack(TRAINED)[:20]), "bytes that do not fit"),
+        (to_record(Taken(RUN, 1)), "a message Taken; must be Trained or Refused"),
+        (record_of(seconds=float("nan")), "Trained.seconds"),
+        (record_of(seconds=-1.0), "Trained.seconds"),
+        (record_of(scores=[float("inf")]), "Trained.scores.0"),
+        (record_of(samples=0), "Trained.samples"),
+        (record_of(samples=2**31 + 1), "Trained.samples"),
     ],
 )
-def test_what_is_not_a_message_is_named(content: dict[str, dict], words: str) -> None:
-    records = RecordDict({name: ConfigRecord(values) for name, values in content.items()})
+def test_what_is_not_a_message_is_named(content: RecordDict, words: str) -> None:
     with pytest.raises(MessageError, match=re.escape(words)):
-        unpack(records, Trained, Refused)
-
-
-def test_a_run_cannot_name_a_folder_elsewhere() -> None:
-    elsewhere = {"format": FORMAT, "run": "../../etc", "device": 0, "round": 1, "data": b""}
-    record = RecordDict({"Download": ConfigRecord(elsewhere)})
-    with pytest.raises(MessageError, match=r"Download\.run"):
-        unpack(record, Download)
+        from_record(content, Trained, Refused)
 
 
 def test_a_device_keeps_two_rounds(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from deploy.lab import FAULTY, Lab, deployed_config, diary, order_in, rounds_of,
 from mix2fld.base.errors import InputError
 from mix2fld.config.settings import PRESETS, Config
 from mix2fld.deploy.edge.messages import Refused
-from mix2fld.deploy.forms import pack
+from mix2fld.deploy.forms import to_record
 from mix2fld.report.tables import results_table
 from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.simulation import run
@@ -76,7 +76,7 @@ def test_a_model_that_all_refuse_is_not_blamed_on_them(tmp_path: Path) -> None:
     def client(message: Message, context: Context) -> Message:
         if message.metadata.message_type == "train" and _round_of(message) == 3:
             refused = Refused("", 0, "the weights diverged", diverged=True)
-            return Message(pack(refused), reply_to=message)
+            return Message(to_record(refused), reply_to=message)
         return faulty_app.client(message, context)
 
     with pytest.raises(InputError) as stopped:

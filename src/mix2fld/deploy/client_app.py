@@ -7,6 +7,7 @@ its key was registered under.
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
@@ -14,11 +15,12 @@ from platformdirs import user_state_path
 
 from mix2fld.base.errors import InputError
 from mix2fld.data.own_file import read_device_file
-from mix2fld.deploy.edge.messages import Answer, Download, Taken, TrainOrder
+from mix2fld.deploy.edge.messages import Answer, Download, MessageError, Taken, TrainOrder
+from mix2fld.deploy.edge.run_settings import Run, unpack_run
 from mix2fld.deploy.edge.sources import value_format
 from mix2fld.deploy.edge.store import Store
 from mix2fld.deploy.edge.turn import answer, or_refused
-from mix2fld.deploy.forms import FORMAT, Received, pack, sample_format, task_in, unpack
+from mix2fld.deploy.forms import from_record, to_record
 from mix2fld.deploy.settings import config_digest, read_settings
 from mix2fld.engine.checks import suited
 from mix2fld.tasks.learning import Learning
@@ -40,14 +42,22 @@ def download(message: Message, context: Context) -> Message:
 
 
 def _reply(message: Message, work: Callable[[], Answer]) -> Message:
-    return Message(pack(or_refused(work)), reply_to=message)
+    return Message(to_record(or_refused(work)), reply_to=message)
+
+
+class Told(NamedTuple):
+    """A message to a device, which device it is, and the run."""
+
+    message: Any
+    device: int
+    run: Run
 
 
 def _train(content: RecordDict, context: Context) -> Answer:
-    received = _read(content, TrainOrder)
-    samples, task = sample_format(received.fields), task_in(received.fields)
-    config = suited(read_settings(context.run_config).config, task)
-    if received.fields["config"] != config_digest(config):
+    told = _read(content, TrainOrder)
+    run, order = told.run, told.message
+    config = suited(read_settings(context.run_config).config, run.task)
+    if run.digest != config_digest(config):
         raise InputError(
             "the settings of this node, with its defaults, are not those of the server: "
             "install the same version of mix2fld on both"
@@ -56,32 +66,27 @@ def _train(content: RecordDict, context: Context) -> Answer:
     def learn() -> Learning:
         from mix2fld.deploy.edge.full import full_learning  # brings JAX
 
-        return full_learning(config, samples, task)
+        return full_learning(config, run.samples, run.task)
 
     def read_samples() -> Dataset:
-        return read_device_file(_data_file(context), samples, value_format(task))
+        return read_device_file(_data_file(context), run.samples, value_format(run.task))
 
-    device, store = received.fields["device"], _store(received, context)
-    return answer(device, received.message, store, learn, read_samples)
+    return answer(told.device, order, _store(told, context), learn, read_samples)
 
 
 def _keep(content: RecordDict, context: Context) -> Answer:
-    received = _read(content, Download)
-    came = received.message
-    _store(received, context).keep_download(came.round, came.data)
+    told = _read(content, Download)
+    came = told.message
+    _store(told, context).keep_download(came.round, came.data)
     return Taken(came.run, came.round)
 
 
-def _read(content: RecordDict, kind: type[TrainOrder | Download]) -> Received:
-    """What is asked; the words of another version are refused, not read as words of this one."""
-    for record in content.config_records.values():
-        spoken = record.get("format", FORMAT)
-        if spoken != FORMAT:
-            raise InputError(
-                f"the server uses message format {spoken!r}, this node {FORMAT}: "
-                "install the same version of mix2fld on both"
-            )
-    return unpack(content, kind)
+def _read(content: RecordDict, kind: type[TrainOrder | Download]) -> Told:
+    message, fields = from_record(content, kind)
+    device, settings = fields.get("device"), fields.get("settings")
+    if not isinstance(device, int) or device < 0 or not isinstance(settings, bytes):
+        raise MessageError("a message that does not name its device and its run")
+    return Told(message, device, unpack_run(settings))
 
 
 def _data_file(context: Context) -> Path:
@@ -91,7 +96,7 @@ def _data_file(context: Context) -> Path:
     return Path(named)
 
 
-def _store(received: Received, context: Context) -> Store:
+def _store(told: Told, context: Context) -> Store:
     named = context.node_config.get("state")
     root = Path(named) if isinstance(named, str) else user_state_path("mix2fld") / "deployment"
-    return Store(root, received.message.run, received.fields["device"])
+    return Store(root, told.message.run, told.device)

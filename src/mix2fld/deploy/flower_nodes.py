@@ -24,7 +24,8 @@ from mix2fld.base.errors import TransportLostError
 from mix2fld.deploy.diary import Say, one_line
 from mix2fld.deploy.edge import messages
 from mix2fld.deploy.edge.messages import Download, MessageError, TrainOrder
-from mix2fld.deploy.forms import ANSWERS, DOWNLOAD, FORMAT, TRAIN, pack, run_fields, unpack
+from mix2fld.deploy.edge.run_settings import Run, pack_run
+from mix2fld.deploy.forms import ANSWERS, DOWNLOAD, TRAIN, from_record, to_record
 from mix2fld.deploy.remote_fleet import Hear
 from mix2fld.deploy.settings import config_digest
 from mix2fld.engine.scenario import Scenario
@@ -89,10 +90,9 @@ class FlowerNodes:
     def __init__(
         self, grid: Grid, scenario: Scenario, timeout_s: float, run: str, say: Say
     ) -> None:
-        dims = scenario.learning.dims
         self._grid, self._devices = grid, scenario.devices
-        task = scenario.learning.task
-        self._of_run = run_fields(dims.samples, task, config_digest(scenario.config))
+        learning, digest = scenario.learning, config_digest(scenario.config)
+        self._settings = pack_run(Run(run, {}, learning.dims.samples, learning.task, digest))
         self.timeout_s, self._run, self._say = timeout_s, run, say
         self._unknown: set[int] = set()
         self._strays = Counter[int | None]()
@@ -156,7 +156,7 @@ class FlowerNodes:
                 return
             number = None
             if node is not None:
-                content = pack(order, format=FORMAT, device=device, **self._of_run)
+                content = to_record(order, device=device, settings=self._settings)
                 message = Message(
                     content, node, kind, ttl=left + GRACE_S, group_id=str(round_number)
                 )
@@ -282,7 +282,8 @@ class FlowerNodes:
 def _read(content: RecordDict, kind: str) -> messages.Answer | MessageError:
     """An answer to an order of this kind, or why it is none."""
     try:
-        return unpack(content, *ANSWERS[kind]).message
+        answer: messages.Answer = from_record(content, *ANSWERS[kind])[0]
+        return answer
     except MessageError as error:
         return error
 

@@ -21,16 +21,14 @@ from mix2fld.deploy.edge.messages import (
     MessageError,
     TrainOrder,
     pack,
-    pack_settings,
     read_head,
-    unpack,
 )
-from mix2fld.deploy.forms import ANSWERS, DOWNLOAD, TRAIN, check
+from mix2fld.deploy.edge.run_settings import Run, pack_run
+from mix2fld.deploy.forms import ANSWERS, DOWNLOAD, TRAIN, read
 from mix2fld.deploy.inbox import MOST_AT_ONCE, Allowances, Inbox
 from mix2fld.deploy.remote_fleet import Hear
 from mix2fld.engine.scenario import Scenario
 from mix2fld.runs.fleet_status import VERSION
-from mix2fld.tasks.table import as_record
 
 RESEND_S = 30.0
 """Seconds after which an order that is not answered is sent again."""
@@ -294,11 +292,9 @@ class MqttNodes:
                 return None
             if KINDS[head.kind] not in ANSWERS[exchange.kind]:
                 return None
-            answer = unpack(payload)
-            check(answer)
+            return read(payload)
         except MessageError as error:
             return error
-        return answer
 
     def _order(self, device: int, order: TrainOrder, start: bytes | None) -> TrainOrder:
         """The order as it goes over the wire: a download that the device heard is only named."""
@@ -326,13 +322,9 @@ def device_config(config: Config) -> dict[str, Any]:
 
 def _run_settings(scenario: Scenario, run: str) -> bytes:
     """What devices must know of a run."""
-    dims = scenario.learning.dims
-    fields = {
-        "config": device_config(scenario.config),
-        "samples": dims.samples.record(),
-        "task": as_record(scenario.learning.task),
-    }
-    return pack_settings(run, fields)
+    learning = scenario.learning
+    config = device_config(scenario.config)
+    return pack_run(Run(run, config, learning.dims.samples, learning.task))
 
 
 def _initial_weights(scenario: Scenario, device: int) -> bytes:

@@ -18,7 +18,7 @@ from flwr.supercore.inflatable.inflatable_object import no_object_id_recompute
 
 from mix2fld.deploy import client_app, server_app
 from mix2fld.deploy.edge.messages import Trained, TrainOrder
-from mix2fld.deploy.forms import pack, unpack
+from mix2fld.deploy.forms import from_record, to_record
 
 client = ClientApp()
 server = ServerApp()
@@ -41,7 +41,7 @@ def download(message: Message, context: Context) -> Message:
 
 @client.train()
 def train(message: Message, context: Context) -> Message:
-    order = unpack(message.content, TrainOrder).message
+    order: TrainOrder = from_record(message.content, TrainOrder)[0]
     faults = dict(part.split(":") for part in str(context.node_config.get("fault", "")).split())
     fault = faults.get(str(order.round)) or faults.get("0")
     if fault == "hang":
@@ -50,7 +50,7 @@ def train(message: Message, context: Context) -> Message:
     reply = client_app.train(message, context)
     if fault is None:
         return reply
-    trained = unpack(reply.content, Trained).message
+    trained: Trained = from_record(reply.content, Trained)[0]
     if fault == "late":
         time.sleep(float(str(context.node_config["late_s"])))
     elif fault == "fails":
@@ -67,7 +67,7 @@ def train(message: Message, context: Context) -> Message:
         mark(context, order)
     else:
         trained = spoilt(trained, fault)
-    return Message(pack(trained), reply_to=message)
+    return Message(to_record(trained), reply_to=message)
 
 
 def spoilt(trained: Trained, fault: str) -> Trained:
@@ -94,11 +94,8 @@ def spoilt(trained: Trained, fault: str) -> Trained:
         "enlarged": {"upload": (1e5 * weights).astype("<f4").tobytes()},
         "equal": {"upload": np.full_like(weights, 9e5).tobytes()},
         "zeros": {"upload": bytes(len(upload)), "samples": 1 << 31},
-        "more-bits": {"bits": trained.bits + 1},
-        "fewer-bits": {"bits": 100},
-        "endless-bits": {"bits": (1 << 63) - 1},
-        "oversized-bits": {"upload": bytes(100_000), "bits": 800_000},
-        "negative-bits": {"bits": -1},
+        "fewer-bits": {"padding": 5},
+        "oversized-bits": {"upload": bytes(100_000), "padding": 0},
         "no-seeds": {"seeds": None},
         "seeds": {"seeds": seeds},
         "long-seeds": {"seeds": seeds + b"0"},
@@ -113,7 +110,7 @@ def spoilt(trained: Trained, fault: str) -> Trained:
         "old-round": {"round": trained.round - 1},
         "boast": {"scores": [7.0] * len(trained.scores)},
         "slow": {"seconds": 1e6},
-        "rich": {"samples": 1 << 40},
+        "rich": {"samples": (1 << 32) - 1},
         "chatter": {"scores": [0.5] * 1000},
     }
     return trained._replace(**changes[fault])
@@ -133,7 +130,7 @@ def mark(context: Context, order: TrainOrder) -> None:
 
 def push_another(message: Message, context: Context, trained: Trained) -> None:
     """Push a second answer to an order."""
-    reply = Message(pack(trained), reply_to=message)
+    reply = Message(to_record(trained), reply_to=message)
     reply.metadata.__dict__["_message_id"] = reply.object_id
     push(message, context, reply)
 
@@ -142,7 +139,7 @@ def push_order_of_its_own(
     message: Message, context: Context, trained: Trained, number: int
 ) -> None:
     """Push an upload that answers nothing, or what cannot be read, as if the SuperLink sent it."""
-    order = Message(pack(trained), dst_node_id=1, message_type=f"train.n{number}")
+    order = Message(to_record(trained), dst_node_id=1, message_type=f"train.n{number}")
     order.metadata.__dict__["_src_node_id"] = 1
     if number % 2:
         order.deflate = partial(unreadable, bytes(order.deflate()))  # type: ignore[method-assign]

@@ -5,10 +5,10 @@ same bytes, without training; one of an older process of the server, or of an ol
 replay and is not answered.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import mix2fld
 from mix2fld.base.errors import Mix2fldError
@@ -27,27 +27,17 @@ from mix2fld.deploy.edge.messages import (
     TrainOrder,
     pack,
     unpack,
-    unpack_settings,
 )
+from mix2fld.deploy.edge.run_settings import Run, unpack_run
 from mix2fld.deploy.edge.sources import Source
 from mix2fld.deploy.edge.store import Store
 from mix2fld.deploy.edge.turn import answer
 from mix2fld.tasks.base import Task
 from mix2fld.tasks.learning import Learning
-from mix2fld.tasks.table import from_record
 from mix2fld.types import Dataset
 
-MakeLearning = Callable[[dict[str, Any], SampleFormat, Task], Learning]
+MakeLearning = Callable[[Mapping[str, Any], SampleFormat, Task], Learning]
 """From the config in the settings of a run, the format of samples, and the task."""
-
-
-class Run(NamedTuple):
-    """What a device knows of the run that it is part of."""
-
-    identity: str
-    config: dict[str, Any]
-    samples: SampleFormat
-    task: Task
 
 
 class Device:
@@ -95,9 +85,7 @@ class Device:
             self._hear_download(line, message)
 
     def _hear_settings(self, line: Line, payload: bytes) -> None:
-        fields = unpack_settings(payload)
-        format_ = SampleFormat.of(fields["samples"])
-        run = Run(fields["run"], fields["config"], format_, from_record(fields["task"]))
+        run = unpack_run(payload)
         if run != self._run:
             self._run, self._learning, self._last = run, None, None
             self._settings = payload

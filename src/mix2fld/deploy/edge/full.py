@@ -1,5 +1,6 @@
 """The trainer of a run as the whole package makes it: any model, with JAX or PyTorch."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -14,7 +15,9 @@ from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.make_learning import make_learning
 
 
-def full_learning(config: Config | dict[str, Any], samples: SampleFormat, task: Task) -> Learning:
+def full_learning(
+    config: Config | Mapping[str, Any], samples: SampleFormat, task: Task
+) -> Learning:
     """The trainer; compiled code is kept, and JAX has one thread for the one device."""
     keep_compiled_code(cache_folder() / "compiled")
     with suppress(RuntimeError):  # only before JAX is first used

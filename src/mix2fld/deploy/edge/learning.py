@@ -1,5 +1,6 @@
 """How a device learns, from the settings of a run: by a compiled kernel where that will do."""
 
+from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any
 
@@ -48,7 +49,7 @@ class SmallStepper(KernelStepper):
         return forward(self._model, weights, as_fed(inputs))
 
 
-def make_learning(config: dict[str, Any], samples: SampleFormat, task: Task) -> Learning:
+def make_learning(config: Mapping[str, Any], samples: SampleFormat, task: Task) -> Learning:
     """By a compiled kernel if there is one for the run, otherwise with JAX or PyTorch."""
     learning = small_learning(config, samples, task)
     if learning is not None:
@@ -69,7 +70,7 @@ def make_learning(config: dict[str, Any], samples: SampleFormat, task: Task) -> 
     return full_learning(config, samples, task)
 
 
-def small_learning(config: dict[str, Any], samples: SampleFormat, task: Task) -> Learning | None:
+def small_learning(config: Mapping[str, Any], samples: SampleFormat, task: Task) -> Learning | None:
     """The trainer; None for a run that needs more than a kernel, or if there is none here."""
     plain = plain_config(config)
     learning, row = plain.learning, get_protocol(plain.protocol)
@@ -94,7 +95,7 @@ class Section:
         vars(self).update(fields)
 
 
-def plain_config(fields: dict[str, Any]) -> Any:
+def plain_config(fields: Mapping[str, Any]) -> Any:
     """The settings as attributes, as a ``Config`` has them: they were checked by the server."""
     config = _as_attributes(fields)
     mixed = config.seeding.mixing_ratio

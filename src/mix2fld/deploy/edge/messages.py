@@ -1,23 +1,20 @@
 """What server and devices say to each other, and how it crosses a low-rate link.
 
-Over MQTT a message is one byte for its kind, the identity of the run, the round, and fields of
-fixed size; payloads come last: a few bytes beside each payload. Which device an answer is from, its
-topic says, and the broker's access list makes sure that it is true. Numbers are little-endian.
-Nothing is ever unpickled.
+Over every transport a message is one byte for its kind, the identity of the run, the round, and
+fields of fixed size; payloads come last: a few bytes beside each payload. Which device an answer is
+from, the transport says: over MQTT its topic, which the broker's access list makes sure of. Numbers
+are little-endian. Nothing is ever unpickled.
 """
 
-import json
 import struct
-import zlib
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-FORMAT = 2
-MOST_SETTINGS = 1 << 16
-"""Bytes that settings may have when they are unpacked."""
+FORMAT = 8
+"""Of messages, over every transport; both ends must have the same."""
 HEAD = struct.Struct("<c8sI")  # kind, run, round
 ORDER = struct.Struct("<IIIBII")  # epoch, uploaded, last turn, flags, bit budget, heard
-TRAINED = struct.Struct("<IIfIH")  # samples, bits, seconds, bytes of seeds, scores
+TRAINED = struct.Struct("<IBfIH")  # samples, padding bits, seconds, bytes of seeds, scores
 WATCHED, CATCH_UP, HAS_BIT_BUDGET, HAS_DOWNLOAD, HAS_START = (1 << bit for bit in range(5))
 HAS_SEEDS = 0x8000
 """In the number of scores: seeds are there, if perhaps of no length."""
@@ -65,12 +62,18 @@ class Trained(NamedTuple):
     run: str
     round: int
     samples: int
-    bits: int
+    padding: int
+    """Bits of the last byte of the upload that say nothing; 0 to 7."""
     seconds: float
     scores: list[float]
     """All metrics of the task, at the end; of the watched device, at several steps before it."""
     upload: bytes
     seeds: bytes | None = None
+
+    @property
+    def bits(self) -> int:
+        """Of the upload, as they are charged."""
+        return 8 * len(self.upload) - self.padding
 
 
 class Behind(NamedTuple):
@@ -166,29 +169,6 @@ def unpack(data: bytes) -> AnyMessage:
         raise MessageError(f"{KINDS[kind].__name__}: {len(body)} bytes that do not fit") from None
 
 
-def pack_settings(run: str, fields: Mapping[str, Any]) -> bytes:
-    """What devices must know of a run: JSON, compressed."""
-    text = json.dumps({"format": FORMAT, "run": run, **fields}, separators=(",", ":"))
-    return zlib.compress(text.encode(), 9)
-
-
-def unpack_settings(data: bytes) -> dict[str, Any]:
-    """The fields; raises ``MessageError`` for those of another version."""
-    try:
-        unpacker = zlib.decompressobj()
-        fields = json.loads(unpacker.decompress(data, MOST_SETTINGS))
-        spoken = fields.get("format")
-    except (zlib.error, ValueError, AttributeError) as error:
-        raise MessageError(f"settings cannot be read ({error})") from None
-    if spoken != FORMAT:
-        raise MessageError(
-            f"the server uses message format {spoken!r}, this device {FORMAT}: install the same "
-            "version of mix2fld on both"
-        )
-    found: dict[str, Any] = fields
-    return found
-
-
 def _pack_order(order: TrainOrder) -> bytes:
     flags = WATCHED * order.watched | CATCH_UP * order.catch_up
     flags |= HAS_BIT_BUDGET * (order.bit_budget is not None)
@@ -225,20 +205,23 @@ def _unpack_order(run: str, number: int, body: bytes) -> TrainOrder:
 def _pack_trained(trained: Trained) -> bytes:
     count = len(trained.scores) | (HAS_SEEDS if trained.seeds is not None else 0)
     seeds = trained.seeds or b""
-    fields = TRAINED.pack(trained.samples, trained.bits, trained.seconds, len(seeds), count)
+    fields = TRAINED.pack(trained.samples, trained.padding, trained.seconds, len(seeds), count)
     scores = struct.pack(f"<{len(trained.scores)}d", *trained.scores)
     return fields + scores + seeds + trained.upload
 
 
 def _unpack_trained(run: str, number: int, body: bytes) -> Trained:
-    samples, bits, seconds, seed_bytes, count = TRAINED.unpack_from(body)
+    samples, padding, seconds, seed_bytes, count = TRAINED.unpack_from(body)
     values = count & ~HAS_SEEDS
     scores = list(struct.unpack_from(f"<{values}d", body, TRAINED.size))
     rest = body[TRAINED.size + 8 * values :]
     if len(rest) < seed_bytes:
         raise MessageError(f"Trained: {len(rest)} bytes of payload, {seed_bytes} of seeds")
     seeds = rest[:seed_bytes] if count & HAS_SEEDS else None
-    return Trained(run, number, samples, bits, seconds, scores, rest[seed_bytes:], seeds)
+    upload = rest[seed_bytes:]
+    if padding > min(7, 8 * len(upload)):
+        raise MessageError(f"Trained: {padding} padding bits in {len(upload)} bytes of payload")
+    return Trained(run, number, samples, padding, seconds, scores, upload, seeds)
 
 
 def _only_head(taken: Taken, body: bytes) -> Taken:

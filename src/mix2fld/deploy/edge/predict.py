@@ -14,13 +14,13 @@ from mix2fld.data.place_errors import PlaceError
 from mix2fld.data.samples import as_measured, standardise
 from mix2fld.dataset import SampleFormat
 from mix2fld.deploy.edge.learning import make_learning
-from mix2fld.deploy.edge.messages import MessageError, unpack_settings
+from mix2fld.deploy.edge.messages import MessageError
+from mix2fld.deploy.edge.run_settings import unpack_run
 from mix2fld.deploy.edge.store import Store, newest_run
 from mix2fld.engine.device_turn import receive, settle
 from mix2fld.engine.wire import Wire
 from mix2fld.protocols.table import get_protocol
 from mix2fld.tasks.learning import Learning
-from mix2fld.tasks.table import from_record
 from mix2fld.types import Tensors
 
 
@@ -63,11 +63,10 @@ def current_model(store: Store) -> tuple[Learning, Tensors]:
     if own is None or settings is None:
         raise InputError(field="state", value=store.path, hint="holds no intact model")
     try:
-        fields = unpack_settings(settings)
+        run = unpack_run(settings)
     except MessageError as error:
         raise InputError(field="state", value=store.path, hint=f"{error}") from None
-    samples = SampleFormat.of(fields["samples"])
-    learning = make_learning(fields["config"], samples, from_record(fields["task"]))
+    learning = make_learning(run.config, run.samples, run.task)
     wire = Wire(get_protocol(learning.config.protocol), learning)
     state = settle(own.state, delivered=own.download is not None)
     if own.download is not None:

@@ -116,7 +116,7 @@ def _take_turn(
         order.run,
         order.round,
         message.samples,
-        message.body.bits,
+        8 * len(message.body.data) - message.body.bits,
         result.seconds,
         [value for score in scores for value in score],
         message.body.data,
