@@ -1,38 +1,33 @@
 """Deployments of toy runs, in this process or in Flower's, and the simulator's run beside them."""
 
-import json
 import os
 import signal
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 from flwr.app import Message
-from numpy.typing import NDArray
+from reliability.replay import ReplayLink as ReplayLink
+from reliability.replay import assert_same_as_engine as assert_same_as_engine
+from reliability.replay import assert_same_trees as assert_same_trees
+from reliability.replay import diary as diary
+from reliability.replay import last_state as last_state
+from reliability.replay import rounds_of as rounds_of
 
 from deploy.grid import Client, InProcessGrid
-from mix2fld.base.trees import difference, flatten
 from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 from mix2fld.data import load_dataset
 from mix2fld.deploy.client_app import app
 from mix2fld.deploy.edge.messages import Trained, TrainOrder
-from mix2fld.deploy.edge.store import Store
 from mix2fld.deploy.forms import RECORD, from_record, read
 from mix2fld.deploy.server_app import serve
 from mix2fld.deploy.settings import Settings, read_settings
-from mix2fld.engine.device_turn import receive, settle
-from mix2fld.engine.state import RunState
-from mix2fld.links import Direction, IdealLink, Memoryless
 from mix2fld.protocols.table import PROTOCOLS
-from mix2fld.runs.checkpoint import load_checkpoint
 from mix2fld.runs.folder import RunFolder
-from mix2fld.runs.simulation import make_simulation, run
-from mix2fld.types import Dataset, Delivery, State
+from mix2fld.types import Dataset
 from mix2fld_lab.trials.federation import Federation
 from mix2fld_lab.trials.flower import node_config
 from mix2fld_lab.trials.trial import write_device_files
@@ -88,140 +83,6 @@ def trained_in(reply: Message) -> Trained | None:
     """The upload that a device of Flower answers with, if it does."""
     answer = read(reply.content.config_records[RECORD]["message"])
     return answer if isinstance(answer, Trained) else None
-
-
-class ReplayLink(Memoryless):
-    """Delivers to and from the devices that a recorded run delivered to and from.
-
-    Like the server of a deployment it expects that everything arrives.
-    """
-
-    slot_seconds = 0.0
-    max_slots = 1
-    forecast = IdealLink().forecast
-
-    def __init__(self, rounds: list[dict[str, Any]]) -> None:
-        self._records = {
-            "uplink": iter(
-                [info["uploads"]["devices"] for info in rounds if info["uploads"]["attempted"]]
-            ),
-            "downlink": iter([info["downloads"]["devices"] for info in rounds]),
-        }
-
-    def deliver(
-        self, direction: Direction, bits: NDArray[np.int64], rng: np.random.Generator
-    ) -> Delivery:
-        delivered = np.isin(np.arange(len(bits)), next(self._records[direction])) | (bits == 0)
-        return Delivery(delivered, np.where(delivered, 0, self.max_slots))
-
-
-def rounds_of(path: Path) -> list[dict[str, Any]]:
-    file = path / "rounds.jsonl"
-    lines = file.read_text().split("\n")[:-1] if file.exists() else []
-    return [json.loads(line) for line in lines]
-
-
-def diary(path: Path) -> str:
-    file = path / "diary.log"
-    return file.read_text() if file.exists() else ""
-
-
-def assert_same_as_engine(path: Path, devices: Path, tmp_path: Path) -> None:
-    """The simulator, with the same deliveries, has the same numbers, bit for bit."""
-    result = RunFolder(path).finished()
-    assert result is not None, diary(path)
-    link = ReplayLink(result.rounds)
-    stated = result.config.replace(computing_time="stated")
-    (of_engine,) = run(stated, tmp_path, link=link)
-    scenario = make_simulation(stated, load_dataset(stated.data)).scenario
-    exact = scenario.wire.upload_size(with_seeds=True).exact
-    unheard: set[int] = set()
-    for mine, theirs in zip(result.rounds, of_engine.rounds, strict=True):
-        asked, heard = set(mine["asked"]), set(mine["uploads"]["devices"])
-        if mine["uploads"]["attempted"]:
-            unheard = (unheard | asked) - heard
-        known = Known(unheard, scenario.reference, bits_up=exact or heard == asked)
-        assert comparable(mine, known) == comparable(theirs, known)
-    deployed, simulated = (
-        last_state(folder, result.config, alone)
-        for folder, alone in ((path, True), (tmp_path / result.config.run_name, False))
-    )
-    assert_same_trees(deployed.tree()["server"], simulated.tree()["server"])
-    if deployed.server.weights is not None:
-        assert_same_trees(result.weights, of_engine.weights)
-    np.testing.assert_array_equal(deployed.roster.uploaded, simulated.roster.uploaded)
-    np.testing.assert_array_equal(deployed.roster.last_turn, simulated.roster.last_turn)
-    for device, state in enumerate(simulated.devices):
-        own = state_on_disk(path, devices, result.config, device, deployed)
-        if own is not None or deployed.roster.last_turn[device]:
-            assert_same_trees(own, state)
-
-
-def last_state(path: Path, config: Config, devices_are_elsewhere: bool) -> RunState:
-    """The state in a run's folder."""
-    like = make_simulation(config, load_dataset(config.data)).start()
-    if devices_are_elsewhere:
-        like = replace(like, devices=np.zeros(config.data.devices, np.bool_))  # who is owed
-    return load_checkpoint(path / "checkpoint.safetensors", like).state(like)
-
-
-def state_on_disk(
-    path: Path, devices: Path, config: Config, device: int, state: RunState
-) -> State | None:
-    """What a device would begin its next round with."""
-    run_id = (path / "identity").read_text()
-    store = Store(devices / f"device-{device}" / "state", run_id, device)
-    own = store.up_to(config.rounds)
-    if own is None:
-        return None
-    assert own.round == state.roster.last_turn[device]
-    wire = make_simulation(config, load_dataset(config.data)).scenario.wire
-    after = settle(own.state, delivered=own.round == state.roster.uploaded[device])
-    if own.download is not None:
-        after = receive(wire, after, wire.decode_download(own.download, [after]))
-    if state.roster.listened[device] > own.round:  # it comes with the next order
-        last = wire.encode_download(state.server, device).data
-        after = receive(wire, after, wire.decode_download(last, [after]))
-    return after
-
-
-def assert_same_trees(mine: Any, theirs: Any) -> None:
-    """Equal in form and in every bit."""
-    assert difference(mine, theirs) is None
-    _, tensors = flatten(mine)
-    _, others = flatten(theirs)
-    for name, tensor in tensors.items():
-        np.testing.assert_array_equal(tensor, others[name], err_msg=name)
-
-
-class Known(NamedTuple):
-    """What a deployed server knows of a round."""
-
-    unheard: set[int]
-    """Devices whose last upload it has not heard: it knows an older accuracy of them."""
-    reference: int
-    bits_up: bool
-    """False if it charged an upload that it never got by an upper bound."""
-
-
-def comparable(info: dict[str, Any], known: Known) -> dict[str, Any]:
-    """A round without what only a simulator knows; seconds are stated there and measured here."""
-    timed = {"seconds", "slots", "slowest", "joules", "timing", "waiting"}
-    kept = {name: value for name, value in info.items() if name not in timed}
-    kept["waiting"] = info["waiting"]["policy"]
-    accuracies = enumerate(info["scores"]["devices"])
-    kept["scores"] = {
-        "devices": [accuracy for device, accuracy in accuracies if device not in known.unheard],
-        "global": info["scores"]["global"],
-    }
-    if known.reference in known.unheard:
-        kept["curve"] = []
-    else:
-        kept["scores"]["reference"] = info["scores"]["reference"]
-    kept["curve"] = [(p["step"], p["score"], p["event"]) for p in kept["curve"]]
-    if not known.bits_up:
-        kept["bits"] = {"down": info["bits"]["down"]}
-    return kept
 
 
 def wait_until(happened: Callable[[], bool], what: str, patience: float = PATIENCE) -> None:

@@ -260,3 +260,25 @@ def test_the_address_with_the_most_loses_its_oldest() -> None:
 )
 def test_an_address_of_ipv6_counts_as_its_network(address: str, found: str) -> None:
     assert network(address) == found
+
+
+def test_what_has_ended_after_its_last_bytes_can_be_closed_again() -> None:
+    """It ends while bytes wait, which the other side then takes: nothing is left to tell of it."""
+
+    async def scene() -> None:
+        def writes(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(bytes(1 << 24))
+            writer.close()
+            written.append(writer)
+
+        written: list[asyncio.StreamWriter] = []
+        server = await asyncio.start_server(writes, HOST, 0)
+        reader, other = await asyncio.open_connection(*server.sockets[0].getsockname())
+        assert len(await reader.read()) == 1 << 24
+        await written[0].wait_closed()
+        front.abort(written[0])
+        other.close()
+        server.close()
+
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, scene()).result()

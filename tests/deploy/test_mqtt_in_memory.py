@@ -271,6 +271,27 @@ def test_a_device_with_an_old_state_catches_up(tmp_path: Path) -> None:
     assert all(order.download is None for order in orders)
 
 
+def test_who_says_twice_that_it_is_behind_is_heard_all_the_same(tmp_path: Path) -> None:
+    """An order that came twice is answered twice; the upload comes after the second answer."""
+    config = deployed_config(tmp_path, protocol="topk", rounds=3)
+    state = tmp_path / "device-1" / "state"
+
+    class Twice(MemoryBroker):
+        def send(self, topic, payload, qos=1, retain=False):
+            if topic == "o/1" and unpack(payload).round == 3 and not unpack(payload).catch_up:
+                for file in state.rglob("2.state"):
+                    file.unlink()
+            super().send(topic, payload, qos, retain)
+
+        def deliveries(self, line, topic, payload):
+            behind = topic == "u/1" and payload[:1] == b"B"
+            return super().deliveries(line, topic, payload) * (2 if behind else 1)
+
+    path = run_in_memory(tmp_path, config, Twice())
+    assert diary(path).count("round 3: device 1 was away and catches up") == 1
+    assert [info["uploads"]["delivered"] for info in rounds_of(path)] == [4, 4, 4]
+
+
 def test_a_device_that_lost_everything_gets_a_copy(tmp_path: Path) -> None:
     config = deployed_config(tmp_path, protocol="fl", rounds=2)
     state = tmp_path / "device-1" / "state"

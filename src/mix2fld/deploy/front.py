@@ -109,7 +109,7 @@ class Front:
             pass
         finally:
             self._waiting.leave(address, task)
-            writer.transport.abort()
+            abort(writer)
 
     async def _pass_on(
         self, hello: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter,
@@ -122,7 +122,13 @@ class Front:
             await copy(from_broker, writer, handshake.broker_spoke)
         finally:
             up.cancel()
-            to_broker.transport.abort()
+            abort(to_broker)
+
+
+def abort(writer: asyncio.StreamWriter) -> None:
+    """Close at once; asyncio cannot where a transport has ended after its last bytes went."""
+    with suppress(AttributeError):
+        writer.transport.abort()
 
 
 async def copy(

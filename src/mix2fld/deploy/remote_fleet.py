@@ -6,6 +6,7 @@ was asked and does not answer is a lost upload, and the round is one.
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
@@ -36,6 +37,9 @@ RETRY_S = 1.0
 STEADY_S = 10.0
 """Seconds that an exchange lasts from which on its loss is a new one, waited for as long again."""
 RESUME = "the same command resumes the run"
+MOST_BEHIND = 3
+"""Times in a round that a device may ask for the last global state: to an order that came twice,
+it answers twice."""
 MOST_REFUSED_ROUNDS = 3
 """Rounds in a row without an upload that could be taken, after which the run stops."""
 
@@ -197,6 +201,7 @@ class RemoteFleet:
         answers: dict[int, TakenUpload] = {}
         replied, refused, diverged = set[int](), dict[int, str](), set[int]()
         started, policy = time.monotonic(), self._scenario.policy
+        behind = Counter[int]()
         orders, number = self._orders(owed, order), order.round_number
         due = self._scenario.wire.uploads_in(number)
         unanswered, early = set(orders), policy.enough(len(orders)) < len(orders)
@@ -208,8 +213,7 @@ class RemoteFleet:
             replied.add(device)
             unanswered.discard(device)
             asked, waited = orders[device], time.monotonic() - started
-            if isinstance(reply, Behind) and not asked.catch_up:
-                self._say(f"round {number}: device {device} was away and catches up")
+            if isinstance(reply, Behind) and self._catches_up(number, device, behind):
                 again = asked._replace(catch_up=True, download=order.last_download())
                 orders[device] = again
                 unanswered.add(device)
@@ -248,6 +252,13 @@ class RemoteFleet:
         if not early:
             self._name_silent(number, orders, replied)
         return answers, frozenset(replied)
+
+    def _catches_up(self, number: int, device: int, behind: Counter[int]) -> bool:
+        """Whether a device that is behind is sent the last global state; says so the first time."""
+        behind[device] += 1
+        if behind[device] == 1:
+            self._say(f"round {number}: device {device} was away and catches up")
+        return behind[device] <= MOST_BEHIND
 
     def _check_transport(self, unheard: Collection[int]) -> None:
         """Nobody has answered, of these who owe an upload."""
