@@ -35,7 +35,7 @@ WEIGHTS = {
     "slow wire": 2, "lossy wire": 2, "full disk of server": 1, "full disk of broker": 1,
     "full disk of device": 2, "clock": 3, "flood": 2,
 }  # fmt: skip
-SLOW = "tbf rate 20kbit burst 1600 limit 65536"
+SLOW = "tbf rate 10kbit burst 1600 limit 65536"
 FAST = f"tbf rate {WIRE.up:.0f}bit burst 1600 limit 1048576"
 PATIENCE_S = 60.0
 """For each round, before it is given up."""
