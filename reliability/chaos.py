@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from mix2fld_lab.testbed import check_possible
+from mix2fld_lab.testbed import Rates, check_possible
 from reliability.chaos_check import TOLD, Past, check, report
 from reliability.chaos_fleet import CLOCKS, WIRE, ChaosFleet, private_mounts, toy_file
 from reliability.records import write_record
@@ -35,8 +35,7 @@ WEIGHTS = {
     "slow wire": 2, "lossy wire": 2, "full disk of server": 1, "full disk of broker": 1,
     "full disk of device": 2, "clock": 3, "flood": 2,
 }  # fmt: skip
-SLOW = "tbf rate 10kbit burst 1600 limit 65536"
-FAST = f"tbf rate {WIRE.up:.0f}bit burst 1600 limit 1048576"
+SLOW = Rates(up=10e3, down=20e3)
 PATIENCE_S = 60.0
 """For each round, before it is given up."""
 
@@ -107,7 +106,7 @@ class Chaos:
         """A wire is worse within the block."""
         change()
         yield
-        self.fleet.shape(device, FAST)
+        self.fleet.shape(device, WIRE)
         self.fleet.set_wire(device, "up")
 
     @contextmanager

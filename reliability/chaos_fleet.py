@@ -190,12 +190,12 @@ class ChaosFleet(MqttFleet):
         part.write_text(f"{seconds:+.0f}")
         part.rename(self.folder / f"clock-{name}")
 
-    def shape(self, device: int, rates: str) -> None:
-        """Both ends of a wire, in the words of ``tc``."""
-        ends = ((self.nodes[device], "uplink"), (self.hub, f"wire{device}"))
-        for namespace, end in ends:
-            command = f"tc -n {namespace} qdisc replace dev {end} root {rates}"
-            subprocess.run(command.split(), check=True)
+    def shape(self, device: int, rates: Rates) -> None:
+        """What a wire carries from now on."""
+        ends = ((self.nodes[device], "uplink", rates.up), (self.hub, f"wire{device}", rates.down))
+        for namespace, end, rate in ends:
+            command = f"tc -n {namespace} qdisc replace dev {end} root tbf rate {rate:.0f}bit"
+            subprocess.run([*command.split(), "burst", "1600", "limit", "1048576"], check=True)
 
     def lose(self, device: int, change: str) -> None:
         """Begin (``-A``) or end (``-D``) to lose every fifth packet of a device, either way."""
