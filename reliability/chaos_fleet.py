@@ -30,7 +30,7 @@ from mix2fld_lab.trials.processes import Processes
 from mix2fld_lab.trials.trial import write_device_files
 
 ROOT = Path(__file__).parent.parent
-WIRE = Rates(up=60e3, down=120e3)
+WIRE = Rates(up=200e3, down=400e3)
 LOSS = "-m statistic --mode random --probability 0.2 -j DROP"
 DISK = "size=16m"
 RESTART_S, WEEK_S = 2.0, 7 * 86400
