@@ -44,6 +44,9 @@ IN_THE_SITE = (".md", ".png", ".svg", ".py", ".json", ".jsonl", ".ipynb")
 PICTURES = ("results/figures", "docs/images")
 INTRODUCTION = """Each protocol is a class with both its halves, and one table lists them all.
 Each has a page with its idea, equation, bits, measured accuracy and code."""
+GALLERY = """# Gallery
+
+Every figure of the results, with the command that draws it. Choose one to see it in full size."""
 API = """# API
 
 The public names, from their docstrings. Most users need `mix2fld` alone; extensions import
@@ -86,11 +89,12 @@ def copy_pages(source: Path) -> None:
 
 def write_protocols(folder: Path) -> None:
     """A page for each row of the table; a row without words stops the build."""
-    words: Words = tomllib.loads((SITE / "protocols.toml").read_text(encoding="utf-8"))
+    words = protocol_words()
     silent, unknown = PROTOCOLS.keys() - words.keys(), words.keys() - PROTOCOLS.keys()
     if silent or unknown:
         raise SystemExit(
-            f"docs/site/protocols.toml: without words: {sorted(silent)}; no rows: {sorted(unknown)}"
+            f"src/mix2fld/protocols/*.toml: without words: {sorted(silent)}; "
+            f"no rows: {sorted(unknown)}"
         )
     folder.mkdir(parents=True)
     settings = tuple(load_measured().values())
@@ -107,6 +111,14 @@ def write_protocols(folder: Path) -> None:
     (folder / "index.md").write_text(
         f"{index}\n\n```{{toctree}}\n:hidden:\n\n{names}\n```\n", encoding="utf-8"
     )
+
+
+def protocol_words() -> Words:
+    """What the page of each protocol says, from the file beside the code of its family."""
+    words: Words = {}
+    for page in sorted((ROOT / "src" / "mix2fld" / "protocols").glob("*.toml")):
+        words |= tomllib.loads(page.read_text(encoding="utf-8"))
+    return words
 
 
 def protocol_page(
@@ -264,16 +276,29 @@ def write_gallery(source: Path) -> None:
         raise SystemExit(f"docs/site/gallery.toml: without words: {silent}; no figures: {unknown}")
     shown = [_in_gallery(found[name], about) for name, about in words.items()]
     titles = {key: setting.title for key, setting in load_measured().items()}
-    for name in sorted(name for name in found if name.startswith("frontier-")):
-        title = titles.get(name.removeprefix("frontier-"), name)
-        about = {"title": f"Accuracy against uplink bits: {title}", "made": "make frontier"}
-        shown.append(_in_gallery(found[name], about))
-    (source / "gallery.md").write_text("\n\n".join(["# Gallery", *shown]) + "\n", encoding="utf-8")
+    settings = [
+        _in_gallery(
+            found[name],
+            {"title": titles.get(name.removeprefix("frontier-"), name), "made": "make frontier"},
+        )
+        for name in sorted(name for name in found if name.startswith("frontier-"))
+    ]
+    sections = [GALLERY, _pictures(shown), "## Accuracy against uplink bits", _pictures(settings)]
+    (source / "gallery.md").write_text("\n\n".join(sections) + "\n", encoding="utf-8")
+
+
+def _pictures(shown: list[str]) -> str:
+    """Side by side, as many as the page is wide."""
+    return "\n\n".join(["::::{container} gallery", *shown, "::::"])
 
 
 def _in_gallery(path: Path, about: dict[str, str]) -> str:
-    title = about["title"]
-    return f"## {title}\n\n![{title}]({path.relative_to(ROOT)})\n\nMade by `{about['made']}`."
+    """A picture that opens in full size, with its title and the command that makes it."""
+    title, place = about["title"], path.relative_to(ROOT)
+    return (
+        f":::{{figure}} {place}\n:alt: {title}\n:target: {place}\n\n"
+        f"**{title}.** Made by `{about['made']}`.\n:::"
+    )
 
 
 def _sizes(name: str) -> Sizes:

@@ -3,15 +3,18 @@
 import re
 from typing import Any
 
+from mix2fld import __version__
+
 project = "mix2fld"
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx_copybutton"]
 html_theme = "furo"
-html_title = "mix2fld"
+version = release = __version__
+html_title = f"mix2fld {release}"
 html_show_copyright = False
 html_copy_source = False
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-myst_enable_extensions = ["dollarmath"]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 4
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True

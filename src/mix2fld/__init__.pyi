@@ -1,6 +1,9 @@
 from mix2fld.base.errors import InputError as InputError
 from mix2fld.config.grid import Grid as Grid
 from mix2fld.config.settings import Config as Config
+from mix2fld.data.hugging_face import dataset_from_hugging_face as dataset_from_hugging_face
+from mix2fld.data.hugging_face import dataset_to_hugging_face as dataset_to_hugging_face
+from mix2fld.data.hugging_face import dataset_with_partitions as dataset_with_partitions
 from mix2fld.data.tables import dataset_from_table as dataset_from_table
 from mix2fld.protocols.base import Protocol as Protocol
 from mix2fld.protocols.table import PROTOCOLS as PROTOCOLS

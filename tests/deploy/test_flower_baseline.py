@@ -1,11 +1,13 @@
 """The Flower baseline: the same numbers as the simulator, over Flower's messages."""
 
+import io
 import json
 import os
 import subprocess
 import sys
 import time
 import tomllib
+import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,12 +17,14 @@ from baselines.expected_results import PAGE, table
 from flwr.app import Context, Message, RecordDict
 
 from deploy.grid import InProcessGrid
+from mix2fld import InputError, dataset_with_partitions
 from mix2fld.runs.simulation import run
 from places import ROOT
 from toys import save_dataset, toy_config, toy_dataset
 
 APP = ROOT / "baselines" / "flower"
-CONFIG = tomllib.loads((APP / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
+TOML = tomllib.loads((APP / "pyproject.toml").read_text())
+CONFIG = TOML["tool"]["flwr"]["app"]["config"]
 PORT, CONTROL = "39291", "39293"
 
 
@@ -68,6 +72,42 @@ def test_the_baseline_has_the_numbers_of_the_simulator_also_where_uploads_are_lo
             assert mine[part] == theirs[part], part
     lost = [r["uploads"]["attempted"] - r["uploads"]["delivered"] for r in simulated.rounds]
     assert 0 < sum(lost) < sum(r["uploads"]["attempted"] for r in simulated.rounds)
+
+
+def test_a_partitioner_of_flwr_datasets_has_the_numbers_of_the_simulator(
+    apps: Any, tmp_path: Path
+) -> None:
+    from flwr_datasets.partitioner import DirichletPartitioner
+
+    client_app, server_app = apps
+    file = tmp_path / "toy.npz"
+    save_dataset(file, toy_dataset())
+    config = toy_config(dataset=str(file), protocol="fd", rounds=2)
+    words = "DirichletPartitioner partition_by=label alpha=0.5 min_partition_size=4 seed=1"
+    run_config = {**CONFIG, "protocol": "fd", "out": str(tmp_path / "flower")}
+    run_config |= _as_run_config(config) | {"partitioner": words}
+    grid = Partitioned(
+        {device: {"partition-id": device} for device in range(config.data.devices)},
+        run_config,
+        client_app.app,
+    )
+    server_app.app(grid, Context(1, 1, {}, RecordDict(), run_config))
+    partitioner = DirichletPartitioner(
+        config.data.devices, partition_by="label", alpha=0.5, min_partition_size=4, seed=1
+    )
+    split = dataset_with_partitions(toy_dataset(), partitioner)
+    config = toy_config(dataset=str(file), protocol="fd", rounds=2, partition="by-source")
+    simulated = run(config, tmp_path / "simulated", dataset=split)[0]
+    summary = json.loads((tmp_path / "flower" / config.run_name / "summary.json").read_text())
+    assert summary["scores"] == simulated.summary["scores"]
+
+
+@pytest.mark.parametrize("words", ["NoPartitioner", "IidPartitioner alpha=1", "Partitioner"])
+def test_a_partitioner_that_does_not_exist_is_refused(words: str, apps: Any) -> None:
+    from mix2fld_flower.dataset import partitioner_of
+
+    with pytest.raises(InputError, match="partitioner = "):
+        partitioner_of(words, 3)
 
 
 def _as_run_config(config: Any) -> dict[str, Any]:
@@ -127,3 +167,13 @@ def test_flwr_run_runs_the_baseline(tmp_path: Path) -> None:
             assert json.loads(summary.read_text())["rounds"] == 2
         finally:
             superlink.terminate()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_app_can_be_published_on_flower_hub() -> None:
+    """Format 1 of an app bundle: a licence file, and which versions of Flower it is for."""
+    from flwr.cli.build import build_fab_from_disk
+
+    bundle = zipfile.ZipFile(io.BytesIO(build_fab_from_disk(APP)))
+    assert {"LICENSE", "pyproject.toml", "mix2fld_flower/client_app.py"} <= {*bundle.namelist()}
+    assert TOML["tool"]["flwr"]["app"]["fab-format-version"] == 1

@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import inspect
 import re
 import sys
 import tomllib
@@ -15,7 +16,11 @@ from mix2fld.protocols.table import PROTOCOLS
 from places import ROOT
 
 DOCS = ROOT / "docs"
-WORDS = tomllib.loads((DOCS / "site" / "protocols.toml").read_text(encoding="utf-8"))
+WORDS = {
+    name: words
+    for page in (ROOT / "src" / "mix2fld" / "protocols").glob("*.toml")
+    for name, words in tomllib.loads(page.read_text(encoding="utf-8")).items()
+}
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +32,11 @@ def make_site() -> object:
         sys.path.remove(str(DOCS))
 
 
-def test_every_protocol_has_words_and_no_words_are_left_over() -> None:
+def test_every_protocol_has_words_beside_its_code_and_no_words_are_left_over() -> None:
     assert WORDS.keys() == PROTOCOLS.keys()
+    for name, row in PROTOCOLS.items():
+        family = Path(inspect.getfile(type(row)))
+        assert name in tomllib.loads(family.with_suffix(".toml").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)

@@ -33,10 +33,8 @@ def _placed(context: Context) -> Context:
     """The context as mix2fld's own ClientApp reads it: where samples and state are."""
     settings = settings_of(context.run_config)
     number = int(context.node_config["partition-id"])
-    places = {
-        "data": str(samples_of(settings.config, number)),
-        "state": str(client_folder(settings.config, number) / "state"),
-    }
+    split = settings.config, number, str(context.run_config["partitioner"])
+    places = {"data": str(samples_of(*split)), "state": str(client_folder(*split) / "state")}
     return Context(
         run_id=context.run_id,
         node_id=context.node_id,

@@ -27,12 +27,17 @@ def settings_of(run_config: Mapping[str, Any]) -> Settings:
         {
             "protocol": run_config["protocol"],
             "seed": run_config["seed"],
-            "settings": f"{_paper()} {stated} {run_config['settings']}",
+            "settings": f"{_paper()} {stated} {run_config['settings']} {_split(run_config)}",
             "out": run_config["out"],
             "timeout-s": run_config["timeout-s"],
             "wait-s": run_config["timeout-s"],
         }
     )
+
+
+def _split(run_config: Mapping[str, Any]) -> str:
+    """A partition of flwr-datasets is a source, and each source a client."""
+    return "partition=by-source" if run_config["partitioner"] else ""
 
 
 def _paper() -> str:

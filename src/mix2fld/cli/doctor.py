@@ -193,6 +193,7 @@ CHECKS: tuple[Callable[[], Finding], ...] = (
     _extra("Optuna", "optuna", "cluster", "no search for the best settings"),
     _extra("scikit-image", "scikit-image", "privacy", "no image similarity in privacy audits"),
     _extra("pandas", "pandas", "frames", "no Parquet and no data frames"),
+    _extra("datasets", "datasets", "hugging-face", "no Hugging Face datasets"),
 )
 """Everything that is looked at, in the order of the list."""
 

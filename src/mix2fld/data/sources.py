@@ -107,6 +107,10 @@ def _read_file(config: DataConfig) -> "Dataset":
         from mix2fld.data.tables import read_table_file
 
         return read_table_file(path, config)
+    if path.is_dir():
+        from mix2fld.data.hugging_face import read_saved
+
+        return _prepared(read_saved(path, config.label_column, config.source_column), config)
     from mix2fld.data.own_file import read_own_file
 
     return _prepared(read_own_file(path), config)
