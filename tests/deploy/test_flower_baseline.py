@@ -77,8 +77,7 @@ def test_the_baseline_has_the_numbers_of_the_simulator_also_where_uploads_are_lo
 def test_a_partitioner_of_flwr_datasets_has_the_numbers_of_the_simulator(
     apps: Any, tmp_path: Path
 ) -> None:
-    from flwr_datasets.partitioner import DirichletPartitioner
-
+    partitioners = pytest.importorskip("flwr_datasets.partitioner")
     client_app, server_app = apps
     file = tmp_path / "toy.npz"
     save_dataset(file, toy_dataset())
@@ -92,7 +91,7 @@ def test_a_partitioner_of_flwr_datasets_has_the_numbers_of_the_simulator(
         client_app.app,
     )
     server_app.app(grid, Context(1, 1, {}, RecordDict(), run_config))
-    partitioner = DirichletPartitioner(
+    partitioner = partitioners.DirichletPartitioner(
         config.data.devices, partition_by="label", alpha=0.5, min_partition_size=4, seed=1
     )
     split = dataset_with_partitions(toy_dataset(), partitioner)
@@ -104,6 +103,7 @@ def test_a_partitioner_of_flwr_datasets_has_the_numbers_of_the_simulator(
 
 @pytest.mark.parametrize("words", ["NoPartitioner", "IidPartitioner alpha=1", "Partitioner"])
 def test_a_partitioner_that_does_not_exist_is_refused(words: str, apps: Any) -> None:
+    pytest.importorskip("flwr_datasets")
     from mix2fld_flower.dataset import partitioner_of
 
     with pytest.raises(InputError, match="partitioner = "):

@@ -4,9 +4,8 @@ import json
 import os
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from flwr_datasets import partitioner as partitioners
-from flwr_datasets.partitioner import Partitioner
 from platformdirs import user_state_path
 
 from mix2fld import InputError, dataset_with_partitions
@@ -14,6 +13,9 @@ from mix2fld.config.settings import Config
 from mix2fld.data import load_dataset
 from mix2fld.deploy.settings import config_digest
 from mix2fld_lab.trials.trial import write_device_file
+
+if TYPE_CHECKING:
+    from flwr_datasets.partitioner import Partitioner
 
 
 def client_folder(config: Config, partition: int, partitioner: str = "") -> Path:
@@ -37,11 +39,13 @@ def samples_of(config: Config, partition: int, partitioner: str = "") -> Path:
     return file
 
 
-def partitioner_of(text: str, clients: int) -> Partitioner:
+def partitioner_of(text: str, clients: int) -> "Partitioner":
     """``DirichletPartitioner partition_by=label alpha=0.3`` as an object of flwr-datasets."""
+    from flwr_datasets import partitioner as partitioners
+
     name, *stated = text.split()
     kind = getattr(partitioners, name, None)
-    if not (isinstance(kind, type) and issubclass(kind, Partitioner)):
+    if not (isinstance(kind, type) and issubclass(kind, partitioners.Partitioner)):
         raise InputError(field="partitioner", value=name, hint="no partitioner of flwr-datasets")
     fields = dict(each.partition("=")[::2] for each in stated)
     try:
