@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import jax
 import matplotlib
 import pytest
 from hypothesis import settings
+from reliability.soak import memory_mb
 
 from mix2fld.base.folders import cache_folder
 from mix2fld.report.live import PageServer
@@ -27,16 +29,31 @@ settings.register_profile("search", deadline=None, print_blob=True, max_examples
 settings.load_profile("same-examples")
 # Many tests compile the same small programs, in every process anew.
 keep_compiled_code(cache_folder() / "compiled")
+# Tests kill processes but never the power: nothing needs to wait for a disk.
+os.fsync = lambda file: None
+MOST_MEMORY_MB = 1600
+"""Of one process of tests, before it drops what it compiled."""
+
+gc.disable()  # nothing of what imports make is garbage
+
+
+def pytest_collection_finish() -> None:
+    """A million objects are there to stay: no search for garbage walks through them."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _compiled_code_is_dropped() -> Iterator[None]:
-    """What a module compiled leaves memory with it; what took long is found on disk again."""
+def _memory_is_bounded() -> Iterator[None]:
+    """Compiled code is dropped when it is much; what took long is found on disk again."""
     yield
-    jax.clear_caches()
     gc.collect()
-    with suppress(OSError, AttributeError):  # a library without it returns memory by itself
-        ctypes.CDLL(None).malloc_trim(0)
+    if memory_mb() > MOST_MEMORY_MB:
+        jax.clear_caches()
+        gc.collect()
+        with suppress(OSError, AttributeError):  # a library without it returns memory by itself
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 @pytest.fixture(scope="session")
