@@ -2,8 +2,9 @@
 
 A codec turns an update into codes and back (``compress``, ``restore``), and codes into bits and
 back (``encode``, ``decode``, which trusts no one). Where codes are rows of a type, ``Entries`` has
-the bits. ``Updates`` does the rest: what the update is relative to, and with feedback the residual
-of what was left out. How many entries are sent depends on the update, and so do the bits.
+the bits. ``Updates`` does the rest: what the update is relative to, and, with ``ErrorFeedback``,
+the residual of what was left out. How many entries are sent depends on the update, and so do the
+bits.
 """
 
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import numpy as np
 
 import mix2fld
 from mix2fld.codecs import Entries, Floats, Restored
-from mix2fld.extend import Updates, parameter
+from mix2fld.extend import ErrorFeedback, Transform, Updates, parameter
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +40,7 @@ class Largest(Updates):
     """Updates in this codec, as ``largest`` or ``largest:share=0.7``."""
 
     title: str = "FL, largest"
-    feedback: bool = True
+    transforms: tuple[Transform, ...] = (ErrorFeedback(),)
     share: float = parameter(0.5)
 
     def make_codec(self, weights: int) -> LargeEntries:

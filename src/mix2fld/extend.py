@@ -16,6 +16,7 @@ from mix2fld.protocols.distillation import FD, FLD, Mix2FLD, MixFLD
 from mix2fld.protocols.labels import CFD
 from mix2fld.protocols.parts import Device, Inbox, StepInfo, Turn, only, parameter, setting
 from mix2fld.protocols.seed_intake import take_in_seeds
+from mix2fld.protocols.transforms import ClippedNoise, ErrorFeedback, Transform
 from mix2fld.protocols.updates import EDEN, STC, Murmur, Sign, TopK, Updates
 from mix2fld.protocols.weights import FL, DownloadsWeights
 from mix2fld.runs.simulation import make_simulation
@@ -33,11 +34,13 @@ __all__ = [
     "LINKS",
     "PARTITIONS",
     "STC",
+    "ClippedNoise",
     "Delivery",
     "Device",
     "Dimensions",
     "Direction",
     "DownloadsWeights",
+    "ErrorFeedback",
     "Fleet",
     "Inbox",
     "InputError",
@@ -58,6 +61,7 @@ __all__ = [
     "StepInfo",
     "TopK",
     "Training",
+    "Transform",
     "Turn",
     "Update",
     "Updates",

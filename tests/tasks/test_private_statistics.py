@@ -291,8 +291,9 @@ def test_a_device_without_means_sends_no_scatter() -> None:
 def test_updates_are_clipped_and_have_noise_before_any_codec(name: str) -> None:
     fields = {"rounds": 4, "upload_every": 2, "update_clip": 0.3, "epsilon": 4.0}
     protocol = simulate(name, **fields).scenario.wire.protocol
-    multiplier = noise_multiplier(4.0, 1e-5)
-    assert protocol.deviation == pytest.approx(2 * 0.3 * np.sqrt(2) * multiplier)  # type: ignore[attr-defined]
+    (noise,) = protocol.transforms  # type: ignore[attr-defined]
+    deviation = noise.deviation(protocol.config)
+    assert deviation == pytest.approx(2 * 0.3 * np.sqrt(2) * noise_multiplier(4.0, 1e-5))
     simulation = simulate(name, **fields, bits_per_weight=16, update_bits=10**4)
     seen = []
     wire = simulation.scenario.wire
@@ -308,7 +309,7 @@ def test_updates_are_clipped_and_have_noise_before_any_codec(name: str) -> None:
         state, _ = simulation.run_round(simulation.start())
         simulation.run_round(state)
     assert len(seen) == 4
-    expected = protocol.deviation * np.sqrt(seen[0].size)  # type: ignore[attr-defined]
+    expected = deviation * np.sqrt(seen[0].size)
     assert np.linalg.norm(seen[0]) == pytest.approx(expected, rel=0.1)
 
 

@@ -7,7 +7,7 @@ parameter that is a setting too gets its value from the config when the protocol
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -21,6 +21,7 @@ from mix2fld.protocols.parts import (
     Line,
     MakeModel,
     OneTimeUpload,
+    Parameters,
     Promise,
     Seeding,
     StatisticsUpload,
@@ -48,7 +49,7 @@ TRAINING = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Protocol(ABC):
+class Protocol(Parameters, ABC):
     """What each side computes and sends."""
 
     title: str = ""
@@ -111,15 +112,6 @@ class Protocol(ABC):
     def bound(self, sizes: Sizes) -> Self:
         """This protocol in a run, with the parameters that are settings there."""
         return replace(self.configured(sizes.config), sizes=sizes)
-
-    def configured(self, config: "Config") -> Self:
-        """This protocol with the parameters that are settings as a config has them."""
-        given = {
-            each.name: _setting_in(config, each.metadata["setting"])
-            for each in fields(self)
-            if each.metadata.get("setting")
-        }
-        return replace(self, **given)
 
     @property
     def dims(self) -> Dimensions:
@@ -322,11 +314,7 @@ class Protocol(ABC):
 
 def parameters_of(protocol: Protocol) -> dict[str, str | None]:
     """The parameters of a protocol, each with the setting that it is; None: it is none."""
-    own = {
-        each.name: each.metadata["setting"].rpartition(".")[2] or None
-        for each in fields(protocol)
-        if "setting" in each.metadata
-    }
+    own = {name: path.rpartition(".")[2] or None for name, path in protocol.parameters().items()}
     return {**TRAINING, **own}
 
 
@@ -337,12 +325,6 @@ def _arrays_in(value: Any) -> list[NDArray[np.float32]]:
     if not isinstance(value, tuple | dict):
         return []
     return [array for part in parts for array in _arrays_in(part)]
-
-
-def _setting_in(config: Any, path: str) -> Any:
-    for name in path.split("."):
-        config = getattr(config, name)
-    return config
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,8 +7,9 @@ not know the noise.
 
 import secrets
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,6 +129,24 @@ def setting(path: str, default: Any) -> Any:
 def parameter(default: Any) -> Any:
     """A parameter that is no setting."""
     return field(default=default, metadata={"setting": ""})
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Fields that are parameters; those that are settings too can be had from a config."""
+
+    def configured(self, config: "Config") -> Self:
+        """The same with the parameters that are settings as a config has them."""
+        own = {name: path for name, path in Parameters.parameters(self).items() if path}
+        return replace(self, **{name: attrgetter(path)(config) for name, path in own.items()})
+
+    def parameters(self) -> dict[str, str]:
+        """The parameters, each with the setting that it is; empty: it is none."""
+        return {
+            each.name: each.metadata["setting"]
+            for each in fields(self)
+            if "setting" in each.metadata
+        }
 
 
 SAMPLE = "one sample of a device with its label, replaced by any other"

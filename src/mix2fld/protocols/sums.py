@@ -15,6 +15,7 @@ from mix2fld.base.streams import stream
 from mix2fld.codecs import Projection, Signs, flatten_tensors
 from mix2fld.protocols.aggregation.aggregate import combine_weights
 from mix2fld.protocols.parts import Inbox, Line, StepInfo, Stepped, Turn, of_devices, parameter
+from mix2fld.protocols.transforms import ErrorFeedback, Transform
 from mix2fld.protocols.updates import Updates, as_tensors
 from mix2fld.tensors import plus, zeros
 from mix2fld.types import ServerState, Update, Upload
@@ -38,7 +39,7 @@ class Projected(SharedChoices):
 
     title: str = "Projected"
     colour: str = "#332288"
-    feedback: bool = True
+    transforms: tuple[Transform, ...] = (ErrorFeedback(),)
     share: float = parameter(1.0)
     """Of the directions of an update, those that are sent."""
 

@@ -20,7 +20,7 @@ from mix2fld.protocols.labels import CFD
 from mix2fld.protocols.private import DP_SEEDS_SUM, DP_SUM, DPSeeds, DPStatistics
 from mix2fld.protocols.statistics import MurmurStat, OneShotStatistics, OwnStatistics
 from mix2fld.protocols.sums import Projected, Vote
-from mix2fld.protocols.updates import DPFL, EDEN, STC, DPMurmur, Murmur, MurmurMix, Sign, TopK
+from mix2fld.protocols.updates import DP_FL, DP_MURMUR, EDEN, STC, Murmur, MurmurMix, Sign, TopK
 from mix2fld.protocols.weights import FL
 from mix2fld.protocols.zeroth_order import FeedSign
 
@@ -52,8 +52,8 @@ PROTOCOLS: dict[str, Protocol] = {
     "murmur": Murmur(),                    # update in any few bits      uploads         adds the mean update
     "murmur-mix": MurmurMix(),             # the same; mixes, once       uploads, mixes  adds the mean update
     "murmur-stat": MurmurStat(),           # the same; statistics, once  weights         solves, adds updates
-    "dp-fl": DPFL(),                       # update with noise           weights         adds the mean update
-    "dp-murmur": DPMurmur(),               # the same in few bits        uploads         adds the mean update
+    "dp-fl": DP_FL,                        # update with noise           weights         adds the mean update
+    "dp-murmur": DP_MURMUR,                # the same in few bits        uploads         adds the mean update
     "fd": FD(),                            # mean outputs                mean outputs    averages
     "cfd": CFD(),                          # labels of shared mixes      weights, mixes  trains on the labels
     "fld": FLD(),                          # outputs; samples, once      weights         trains on the samples

@@ -2,9 +2,8 @@
 
 An update is relative to ``base``, the last download that this device received; before that, to its
 initial weights. The server adds updates to its model, whatever that is by then, so that it need not
-know the base (decision 29). With error feedback nothing is sent twice and nothing gets lost: an
-update is relative to the last delivered upload, and what that left out, or a download replaced
-before the server heard of it, waits as ``residual``.
+know the base (decision 29). What stands between an update and its codec, such as error feedback or
+noise, are transforms (``protocols.transforms``).
 """
 
 import math
@@ -12,12 +11,11 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.base.accounting import noise_multiplier, shares
 from mix2fld.base.bounds import LEAST_UPDATE_BITS
 from mix2fld.base.errors import InputError
 from mix2fld.base.streams import stream
@@ -39,26 +37,21 @@ from mix2fld.protocols import at_server
 from mix2fld.protocols.aggregation.aggregate import combine_weights
 from mix2fld.protocols.base import LateUploads
 from mix2fld.protocols.parts import (
-    NO_KEY,
-    NOISE_KEY,
     Device,
     Inbox,
     Line,
-    Promise,
     Seeding,
     StepInfo,
     Stepped,
     Turn,
-    noise_stream,
     of_devices,
-    of_updates,
     setting,
-    updates_of_a_device,
 )
 from mix2fld.protocols.seed_samples import SeedParameters, mixed
+from mix2fld.protocols.transforms import Chain, ClippedNoise, ErrorFeedback, Transform
 from mix2fld.protocols.weights import DownloadsWeights
 from mix2fld.tasks.training import Training
-from mix2fld.tensors import minus, plus, zeros
+from mix2fld.tensors import zeros
 from mix2fld.types import Group, Local, ServerState, State, Tensors, Update, Upload
 
 if TYPE_CHECKING:
@@ -82,10 +75,30 @@ class Updates(DownloadsWeights):
     late_uploads: ClassVar[LateUploads] = "mixed"
     sums = True
     downlinks: ClassVar[tuple[str, ...]] = ("weights", "auto", "relay", "coded")
-    feedback: bool = False
-    """Whether what a codec leaves out is due with the next upload."""
+    transforms: tuple[Transform, ...] = ()
+    """What stands between an update and its codec."""
     upload_every: int = setting("updates.upload_every", 1)
     step_limit: float = setting("updates.step_limit", 1.5)
+
+    def with_(self, *transforms: Transform, **changes: Any) -> Self:
+        """The same with more between an update and its codec, and with what else changes."""
+        promised = next((own for each in transforms if (own := each.promise)), self.promise)
+        parts = (*self.transforms, *transforms)
+        return replace(self, **{"transforms": parts, "promise": promised, **changes})
+
+    def configured(self, config: "Config") -> Self:
+        own = tuple(each.configured(config) for each in self.transforms)
+        return replace(super().configured(config), transforms=own)
+
+    def parameters(self) -> dict[str, str]:
+        """Those of its transforms, too."""
+        given = (each.parameters() for each in self.transforms)
+        return {**super().parameters(), **{k: path for each in given for k, path in each.items()}}
+
+    @cached_property
+    def chain(self) -> Chain:
+        """What stands between an update and its codec, as one."""
+        return Chain(self.transforms)
 
     @abstractmethod
     def make_codec(self, weights: int) -> UpdateCodec:
@@ -102,8 +115,7 @@ class Updates(DownloadsWeights):
 
     def start(self, weights: Tensors) -> State:
         """All devices have their initial weights in common with the server."""
-        due = {"residual": zeros(weights)}
-        return {"base": weights, **(due if self.feedback else {})}
+        return {"base": weights, **self.chain.start(weights)}
 
     def upload(self, device: Device, local: Local) -> Any:
         (codes,) = Updates.uploads(self, [device], [local])
@@ -122,7 +134,7 @@ class Updates(DownloadsWeights):
 
     def update_of(self, device: Device, local: Local) -> NDArray[np.float32]:
         """What a device has to say, in one row [N_mod]."""
-        return flatten_tensors(wanted(device.state, local.weights), self.dims)
+        return self.chain.apply(local, device, self.config, self.dims)
 
     def choices(self, turn: Turn) -> np.random.Generator:
         """What both ends draw an upload's random choices from."""
@@ -144,22 +156,16 @@ class Updates(DownloadsWeights):
     def _as_update(self, found: Restored) -> Update:
         tensors = unflatten_tensors(found.update, self.dims)
         if found.apart:
-            return Update(tensors, found.captured, found.apart)
+            return self.chain.read(Update(tensors, found.captured, found.apart))
         norm = estimated_norm(found.update, found.captured)
-        return Update.encoded_whole(tensors, norm, found.captured)
+        return self.chain.read(Update.encoded_whole(tensors, norm, found.captured))
 
     def on_acknowledged(self, state: State, local: Local, read: Callable[[], Any]) -> State:
-        """With feedback, what comes next is relative to what was trained."""
-        if not self.feedback:
-            return {}
-        left_out = minus(wanted(state, local.weights), read().tensors)
-        return {"base": local.weights, "residual": left_out}
+        return self.chain.on_acknowledged(state, local, read)
 
     def on_download(self, state: State, weights: Tensors) -> State:
-        """A download is the new base; with feedback, what it replaces and nobody knows is due."""
-        if not self.feedback:
-            return {"base": weights}
-        return {"base": weights, "residual": wanted(state, state["weights"])}
+        """A download is the new base."""
+        return {"base": weights, **self.chain.on_download(state)}
 
     server_words = "The server adds the mean of the updates that arrived to its model."
 
@@ -204,7 +210,7 @@ class TopK(Updates):
     title: str = "Top-k"
     colour: str = "#999933"
     line: Line = ":"
-    feedback: bool = True
+    transforms: tuple[Transform, ...] = (ErrorFeedback(),)
     kept_share: float = setting("updates.kept_share", 0.05)
 
     def make_codec(self, weights: int) -> UpdateCodec:
@@ -229,7 +235,7 @@ class Sign(Updates):
     title: str = "Sign"
     colour: str = "#44aa99"
     line: Line = ":"
-    feedback: bool = True
+    transforms: tuple[Transform, ...] = (ErrorFeedback(),)
 
     def make_codec(self, weights: int) -> UpdateCodec:
         return RotatedUpdate(largest_per_group=False, bits=bits_with_norm(1, weights), min_mse=True)
@@ -305,64 +311,8 @@ class MurmurMix(Murmur, SeedParameters):
         return after, did.then(more)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Noisy(Updates):
-    """Updates that keep a privacy budget (DP-FedAvg): clipped, and with noise, before any codec.
-
-    Two updates of a device are at most 2 C apart, whatever its samples are, so the budget is one of
-    everything that it holds. What a codec does with the noisy update tells nothing more. All
-    rounds of the run use the budget, whether their uploads are delivered or not.
-    """
-
-    training: Training = adjusted
-    promise: Promise | None = of_updates
-    epsilon: float = setting("privacy.epsilon", 8.0)
-    delta: float = setting("privacy.delta", 1e-5)
-    update_clip: float = setting("privacy.update_clip", 1.0)  # C
-
-    @cached_property
-    def deviation(self) -> float:
-        """Of the noise that the budget asks for."""
-        multiplier = noise_multiplier(self.epsilon, self.delta)
-        uploads = max(1, updates_of_a_device(self.config))
-        (each,) = shares(multiplier, 1 / uploads)
-        return 2 * self.update_clip * each
-
-    def start(self, weights: Tensors) -> State:
-        """With the key of its noise, which a deployment draws."""
-        return {**super().start(weights), NOISE_KEY: NO_KEY}
-
-    def update_of(self, device: Device, local: Local) -> NDArray[np.float32]:
-        """The clipped update with noise."""
-        update = super().update_of(device, local).astype(np.float64)
-        update *= min(1.0, self.update_clip / max(float(np.linalg.norm(update)), 1e-12))
-        rng = noise_stream(device.turn, device.state[NOISE_KEY], device.turn.round_number)
-        return (update + self.deviation * rng.normal(size=update.shape)).astype(np.float32)
-
-    def _as_update(self, found: Restored) -> Update:
-        """The noisy update; the one behind it is no longer than the clip, so no step need be."""
-        update = super()._as_update(found)
-        groups = [one._replace(norm=min(one.norm, self.update_clip)) for one in update.groups]
-        return update._replace(groups=tuple(groups))
-
-
-@dataclass(frozen=True, kw_only=True)
-class DPFL(Noisy, EDEN):
-    """Noisy updates in EDEN's bits."""
-
-    title: str = "DP-FL"
-    colour: str = "#117733"
-    line: Line = "-"
-
-
-@dataclass(frozen=True, kw_only=True)
-class DPMurmur(Noisy, Murmur):
-    """Noisy updates in Murmur's bits."""
-
-    title: str = "DP-Murmur"
-    colour: str = "#117733"
-    line: Line = "--"
-    training: Training = adjusted
+DP_FL = EDEN(title="DP-FL", colour="#117733", line="-", training=adjusted).with_(ClippedNoise())
+DP_MURMUR = Murmur(title="DP-Murmur", colour="#117733", line="--").with_(ClippedNoise())
 
 
 def batched(items: Sequence[Item], weights: int) -> Iterator[Sequence[Item]]:
@@ -370,13 +320,6 @@ def batched(items: Sequence[Item], weights: int) -> Iterator[Sequence[Item]]:
     size = max(1, WEIGHTS_AT_ONCE // max(weights, 1))
     for start in range(0, len(items), size):
         yield items[start : start + size]
-
-
-def wanted(state: State, weights: Tensors) -> Tensors:
-    """What the server should hear of ``weights``: their distance from the base, and what is due."""
-    update = minus(weights, state["base"])
-    residual = state.get("residual")
-    return update if residual is None else plus(update, residual)
 
 
 def _step(mean: Tensors, group: Sequence[Group], config: "Config") -> np.float32:

@@ -48,7 +48,7 @@ class FeedSign(SharedChoices):
             raise InputError(f"protocols = feedsign:step_size={self.step_size:g}: must be above 0")
 
     def make_codec(self, weights: int) -> DirectionSigns:
-        if weights and 2 * self.bits > weights:
+        if weights and self.bits > max(1, weights // 2):
             raise InputError(
                 f"protocols = feedsign:bits={self.bits}: must be at most half of the {weights:,} "
                 "weights"
