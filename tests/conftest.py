@@ -38,9 +38,13 @@ gc.disable()  # nothing of what imports make is garbage
 
 
 def pytest_collection_finish() -> None:
-    """A million objects are there to stay: no search for garbage walks through them."""
+    """A million objects are there to stay: no search for garbage walks through them.
+
+    A run would freeze and unfreeze them again.
+    """
     gc.collect()
     gc.freeze()
+    gc.freeze = gc.unfreeze = lambda: None
     gc.enable()
 
 

@@ -10,6 +10,7 @@ from dp_accounting import GaussianDpEvent
 from dp_accounting.pld import PLDAccountant
 from hypothesis import given
 from hypothesis import strategies as st
+from reliability.replay import state_on_disk
 
 from deploy.lab import (
     assert_same_as_engine,
@@ -17,7 +18,6 @@ from deploy.lab import (
     last_state,
     rounds_of,
     run_in_process,
-    state_on_disk,
 )
 from mix2fld.base.accounting import delta_of, noise_multiplier, shares
 from mix2fld.base.errors import InputError

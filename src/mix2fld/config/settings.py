@@ -5,6 +5,9 @@ are the literal readings; ``docs/decisions`` gives the reasons. This module impo
 """
 
 import re
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -298,12 +301,13 @@ PRESETS: dict[str, dict[str, Any]] = {
 recommended defence and the default of a deployment."""
 
 
-def field_names(kind: type[CommonSettings] = CommonSettings) -> dict[str, str]:
+@cache
+def field_names(kind: type[CommonSettings] = CommonSettings) -> Mapping[str, str]:
     """Return every plain field name with its section (empty for the top level)."""
     names = {name: "" for name in kind.model_fields if name not in SECTIONS}
     for section, fields in SECTIONS.items():
         names.update(dict.fromkeys(fields.model_fields, section))
-    return names
+    return MappingProxyType(names)
 
 
 def setting(settings: CommonSettings, name: str) -> Any:

@@ -119,12 +119,8 @@ def run_rounds(
 def _older_objects_kept() -> Iterator[None]:
     """What exists before the rounds is not searched for garbage while they run.
 
-    With JAX and many devices, one search takes longer than several rounds. What a caller has frozen
-    stays frozen.
+    With JAX and many devices, one search takes longer than several rounds.
     """
-    if gc.get_freeze_count():
-        yield
-        return
     gc.freeze()
     try:
         yield

@@ -3,6 +3,7 @@
 import hashlib
 import platform
 import warnings
+from functools import cache
 from pathlib import Path
 
 import jax
@@ -23,7 +24,7 @@ def keep_compiled_code(folder: Path) -> None:
     processor has its own. Nothing is kept where others can write. An entry that another process is
     just writing is compiled again, without a word.
     """
-    private = private_folder(folder)
+    private = _judged_once(folder)
     if private is None:
         return
     jax.config.update("jax_compilation_cache_dir", str(private / _processor()))
@@ -43,6 +44,10 @@ class CompileClock:
         del kwargs
         if event in COMPILING:
             self.seconds += duration_secs
+
+
+_judged_once = cache(private_folder)
+"""All files of the folder are looked at: once in a process."""
 
 
 def _processor() -> str:
