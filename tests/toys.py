@@ -1,10 +1,12 @@
 """The toy dataset and config of ``reliability.toy``, toy signals, and links that rarely work."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import settings
 from numpy.typing import NDArray
 from reliability.toy import LABELS, SIDE, toy_config, toy_dataset, toy_grid
@@ -15,11 +17,13 @@ from mix2fld.types import Dataset, Delivery
 
 __all__ = [
     "LABELS",
+    "REPRESENTATIVES",
     "SIDE",
     "CoinLink",
     "DeadLink",
     "examples",
     "many_labels",
+    "representatives",
     "save_dataset",
     "simulation_of",
     "toy_config",
@@ -152,6 +156,19 @@ def bars() -> Dataset:
 def simulation_of(protocol: str, over: Link | None = None, **fields: Any) -> Simulation:
     """A simulation of the toy config on the toy dataset, over this link."""
     return make_simulation(toy_config(protocol=protocol, **fields), toy_dataset(), link=over)
+
+
+REPRESENTATIVES = {"isolated", "fl", "sign", "murmur", "statistics", "cfd", "fd", "mix2fld"}
+"""One protocol of each family."""
+
+
+def representatives(names: Iterable[str]) -> list[Any]:
+    """These protocols as parameters of a test: those that represent no family are ``long``.
+
+    For what depends little on the protocol; what a protocol promises is tested with each.
+    """
+    marks = {name: [] if name in REPRESENTATIVES else pytest.mark.long for name in names}
+    return [pytest.param(name, marks=marks[name]) for name in names]
 
 
 def examples(count: int) -> settings:

@@ -33,7 +33,7 @@ from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.simulation import make_simulation
 from places import TESTS
-from toys import toy_dataset
+from toys import representatives, toy_dataset
 
 sys.path.insert(0, str(FAULTY))
 import faulty_app
@@ -60,7 +60,7 @@ class Listener:
         return reply
 
 
-@pytest.mark.parametrize("name", DEPLOYED)
+@pytest.mark.parametrize("name", representatives(DEPLOYED))
 def test_two_of_four_devices_have_the_numbers_of_the_engine(tmp_path: Path, name: str) -> None:
     config = deployed_config(tmp_path, protocol=name, rounds=4, participants=2)
     listener = Listener()

@@ -1,7 +1,7 @@
 """Many devices of which few take part, and devices that differ."""
 
 import json
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,9 @@ from mix2fld.report.tables import results_table
 from mix2fld.runs.reader import frame_of, read_run, read_runs
 from mix2fld.runs.simulation import Simulation, run
 from mix2fld.runs.summary import metrics_of, seconds_by_part
-from toys import CoinLink, simulation_of, toy_config, toy_dataset
+from toys import CoinLink, representatives, simulation_of, toy_config, toy_dataset
 
-every_protocol = pytest.mark.parametrize("name", PROTOCOLS)
+every_family = pytest.mark.parametrize("name", representatives(PROTOCOLS))
 MANY = {"devices": 12, "samples_per_device": 20, "participants": 3, "rounds": 3}
 simulate = partial(simulation_of, over=CoinLink(), **MANY)
 
@@ -37,12 +37,17 @@ def rounds_of(simulation: Simulation, count: int = 3) -> tuple[list[Any], list[A
     return states, infos
 
 
-@every_protocol
+@cache
+def all_measured(name: str) -> tuple[list[Any], list[Any]]:
+    return rounds_of(simulate(name, evaluated_devices="all"))
+
+
+@every_family
 def test_only_evaluated_devices_are_measured(name: str) -> None:
     simulation = simulate(name, evaluated_devices=4)
     _, infos = rounds_of(simulation)
     evaluated = list(evaluated_devices(simulation.scenario.config))
-    everyone = rounds_of(simulate(name, evaluated_devices="all"))[1]
+    everyone = all_measured(name)[1]
     for info, of_all in zip(infos, everyone, strict=True):
         assert info.scores["measured"] == evaluated
         assert info.scores["devices"] == [of_all.scores["devices"][d] for d in evaluated]
@@ -50,17 +55,15 @@ def test_only_evaluated_devices_are_measured(name: str) -> None:
         assert info.curve == of_all.curve
 
 
-@every_protocol
+@every_family
 def test_measuring_changes_nothing(name: str) -> None:
-    (few, _), (all_of_them, _) = (
-        rounds_of(simulate(name, evaluated_devices=count)) for count in (1, "all")
-    )
+    (few, _), (all_of_them, _) = rounds_of(simulate(name, evaluated_devices=1)), all_measured(name)
     for one, other in zip(few[-1].devices, all_of_them[-1].devices, strict=True):
         for a, b in zip(one["weights"], other["weights"], strict=True):
             np.testing.assert_array_equal(a, b)
 
 
-@every_protocol
+@every_family
 def test_the_last_round_measured_alone_is_measured_the_same(name: str) -> None:
     (last, of_last), (every, of_every) = (
         rounds_of(simulate(name, participants="all", evaluated_rounds=which))
