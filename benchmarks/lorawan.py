@@ -15,6 +15,7 @@ import numpy as np
 import mix2fld
 from mix2fld.config.settings import PRESETS
 from mix2fld.engine.energy import Power
+from mix2fld_lab.markdown import paragraph
 from mix2fld_lab.pages import render
 
 ROOT = Path(__file__).parent.parent
@@ -92,7 +93,42 @@ def recorded() -> dict[str, list[dict[str, Any]]]:
 
 def page() -> str:
     """The page, from the records."""
-    return render(TEMPLATE, goals=goals_table(), waits=waits_table(), rounds=rounds_table())
+    return render(
+        TEMPLATE,
+        findings=findings(),
+        goals=goals_table(),
+        waits=waits_table(),
+        rounds=rounds_table(),
+    )
+
+
+def findings() -> str:
+    """Hours and joules of the last goal, and the median round."""
+    runs = recorded()
+    reached = np.mean([max(r["server"] for r in run["rounds"]) for run in runs["fl8-ideal"]])
+    goal = SHARES[-1] * float(reached)
+    taken = {key: [rounds_until(run, goal) for run in runs[key]] for key in TRIALS}
+
+    def hours(key: str) -> str:
+        return _range([sum(r["seconds"] for r in rounds) / 3600 for rounds in taken[key]], 2)
+
+    def joules(key: str) -> str:
+        return f"{_mean_sum(taken[key], lambda r: r['joules']):.1f} J"
+
+    def median(key: str) -> str:
+        met = [r["seconds"] for run in runs[key] for r in run["rounds"] if r["uploads"] >= QUORUM]
+        return f"{np.median(met):,.0f} s"
+
+    sentences = (
+        f"Until {100 * SHARES[-1]:.0f} % of FL's accuracy ({100 * goal:.1f} %), Murmur with a "
+        f"relay takes {hours('relay')} hours and {joules('relay')} of a device; FL with 8-bit "
+        f"weights takes {hours('fl8')} hours and {joules('fl8')}, in fewer rounds.",
+        f"If weights come down instead of a relay, Murmur takes {hours('weights')} hours and "
+        f"{joules('weights')}: the download decides.",
+        f"The median round takes {median('relay')} with Murmur and a relay, {median('weights')} if "
+        f"weights come down, {median('fl8')} with 8-bit FL and {median('fl')} with FL.",
+    )
+    return "\n".join(paragraph(f"{n}. {text}") for n, text in enumerate(sentences, 1))
 
 
 def goals_table() -> str:

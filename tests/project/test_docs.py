@@ -107,6 +107,7 @@ def test_pages_made_from_records_are_up_to_date(record: str, page: str, maker: s
     [
         ("docs/cluster_scaling.md", "benchmarks.cluster_page:render", "results/bench/cluster.json"),
         ("docs/frozen_features.md", "mix2fld_lab.frozen_features:page", None),
+        ("docs/lorawan.md", "benchmarks.lorawan:page", None),
         ("docs/robustness.md", "benchmarks.robustness:page", None),
         ("results/NUMBERS.md", "mix2fld_lab.numbers:page", "results/numbers/buildings.jsonl"),
         ("results/RL.md", "mix2fld_lab.rl.page:page", "results/rl/records.jsonl"),
