@@ -190,9 +190,12 @@ def test_findings_follow_the_records() -> None:
     text = findings([point("fld", 0.95, 3e5), point("murmur-mix-100", 0.945, 2.4e5)])
     assert "comes within 1 point of it with 20 % fewer bits." in text
     text = findings([point("murmur-200", 0.95, 1000), point("mix2fld", 0.85, 3e5)])
-    assert "none is on the frontier: Mix2FLD (85.0 %, 300,000 bits) is 10.0 points below" in text
+    assert (
+        "nor a relative is on the frontier: Mix2FLD (85.0 %, 300,000 bits) is 10.0 points below"
+        in text
+    )
     text = findings([point("murmur-200", 0.9, 1000), point("mix2fld", 0.95, 3e5)])
-    assert "On the frontier, of Mix2FLD and its relatives: Mix2FLD" in text
+    assert "Of Mix2FLD and its relatives, on the frontier: Mix2FLD" in text
 
 
 def test_the_best_model_of_a_server_is_named_if_it_is_anothers() -> None:
@@ -201,8 +204,8 @@ def test_the_best_model_of_a_server_is_named_if_it_is_anothers() -> None:
         run["summary"]["accuracy"]["global"] = 0.95
     assert best_server([ours, theirs, point("isolated", 0.8, 0)]) is theirs
     told = findings([ours, theirs])
-    assert "server is that of statistics, 96 features (95.0 %, 45,000 bits)." in told
-    assert "model of a server" not in findings([ours])
+    assert "server's model is that of statistics, 96 features (95.0 %, 45,000 bits)." in told
+    assert "best server's model" not in findings([ours])
 
 
 def test_the_page_names_what_is_missing(tmp_path: Path) -> None:
@@ -255,16 +258,16 @@ def test_the_committed_page_follows_from_the_committed_records() -> None:
 
 def test_the_front_says_where_both_directions_are() -> None:
     front, _, _ = RESULTS.frontier_page().partition("### How sure that is")
-    assert "](../docs/downlink.md#all-that-is-sent)" in front
+    assert "](../docs/downlink.md#bits-seconds-and-joules-on-five-links)" in front
     page = (RESULTS.path.parent / "docs" / "downlink.md").read_text(encoding="utf-8")
-    assert "\n## All that is sent\n" in page
+    assert "\n## Bits, seconds and joules on five links\n" in page
 
 
 def test_who_is_near_by_default_is_said() -> None:
-    """EDEN is near over the paper's link; over an ideal link another is, who was not entered."""
+    """EDEN is near over the paper's link; over an ideal link another is, which was not measured."""
     page = unwrapped(RESULTS.frontier_page())
-    assert page.count("was not entered over this one") == 1
-    assert "Fewest bits among those entered here: over an ideal link Murmur, 500 bits" in page
+    assert page.count("was not measured over this one") == 1
+    assert "Fewest bits among those measured here: over an ideal link Murmur, 500 bits" in page
 
 
 def toy_setting(tmp_path: Path, **changes: Any) -> FrontierSetting:

@@ -63,10 +63,13 @@ def _mixing(stages: Stages) -> str:
     if not least:
         return ""
     if min(least) > HIDES_NOTHING:
-        return "mixing hides nothing from a server that looks"
+        return (
+            f"mixing does not protect samples: attacks find at least {100 * min(least):.1f} % of "
+            "those in mixes, at every λ"
+        )
     return (
-        f"of the constituents of mixes {100 * min(least):.1f} to {100 * max(least):.1f} % are "
-        "found, by λ and part"
+        f"attacks find {100 * min(least):.1f} to {100 * max(least):.1f} % of the samples in mixes, "
+        "depending on λ and part"
     )
 
 
@@ -79,18 +82,18 @@ def _worst(section: Section) -> str:
         for kind, share in row.leaks.items()
         if not (_hands_over(row.name) and kind.startswith(RAW))
     }
-    said = [f"{_listed(handed)} hands samples over"] if handed else []
+    said = [f"{_listed(handed)} uploads samples as they are"] if handed else []
     order = sorted(leaks, key=lambda name: leaks[name].rate)
     shown = {name: f"{name}, {100 * leaks[name].rate:.1f} %" for name in order}
     if len(order) > 1:
         said.append(
-            "in a first upload an attacker finds most samples of a device in "
-            f"{shown[order[-1]]}, and fewest in {shown[order[0]]}"
+            "of a device's samples, an attacker on its first upload finds the most with "
+            f"{shown[order[-1]]}, and the fewest with {shown[order[0]]}"
         )
     elif order and handed:
-        said.append(f"an attacker finds samples of a device in {shown[order[0]]}")
+        said.append(f"an attacker finds samples of a device with {shown[order[0]]}")
     said += [
-        f"in {count} uploads of {get_protocol(name).title} together: {100 * last.rate:.1f} %"
+        f"with {count} uploads of {get_protocol(name).title} together, {100 * last.rate:.1f} %"
         for name, count, _, last in _together(section.stages)
     ]
     return "; ".join(said) if len(said) > 1 or len(order) > 1 else ""
@@ -120,7 +123,7 @@ def _rounds(stages: Stages) -> str:
     parts = []
     for name, count, first, last in _together(stages):
         clear = last.interval()[0] > first.interval()[1]
-        grows = "which is more" if clear else "no clear difference"
+        grows = "a clear increase" if clear else "no clear difference"
         parts.append(
             f"{get_protocol(name).title} {100 * first.rate:.1f} % in one round and "
             f"{100 * last.rate:.1f} % in {count} together, {grows}"
@@ -152,7 +155,7 @@ def _budget(section: Section) -> str:
     if not gains:
         return ""
     return (
-        "points of accuracy above a device's own statistics, which cost no upload: "
+        "accuracy with a budget, in points above a device's own statistics, which need no upload: "
         f"{', '.join(gains)}"
     )
 

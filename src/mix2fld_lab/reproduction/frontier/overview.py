@@ -111,8 +111,8 @@ def key_findings(points: Points) -> list[str]:
     servers = [best_server(each) for each in once.values()]
     served = sum(point is not None and point.contender.protocol in OURS for point in servers)
     ahead = (
-        f"Devices are most accurate with Murmur or a relative in {_counted(leads)}. The most "
-        f"accurate model of a server is theirs in {served}. {_at_random(once)}"
+        f"Devices are most accurate with Murmur or a relative in {_counted(leads)}. The best "
+        f"server's model is theirs in {served}. {_at_random(once)}"
     )
     found = [_how_few_bits(once), ahead.rstrip(), _where_relatives_are(points)]
     return [text for text in found if text]
@@ -131,10 +131,10 @@ def _how_few_bits(points: Points) -> str:
         return ""
     ours = sum(point.contender.protocol in OURS for point, _ in near)
     return (
-        f"The contender within {NEAR:g} point of the most accurate devices with the fewest uplink "
-        f"bits sends {median(ratios):,.0f} times fewer than 8-bit FL, in the median of {len(near)} "
-        f"settings ({min(ratios):,.1f} to {max(ratios):,.0f} times). In {ours} of them it is "
-        "Murmur or a relative."
+        f"Of the contenders within {NEAR:g} point of the best device accuracy, the one with the "
+        f"fewest uplink bits sends {median(ratios):,.0f} times fewer bits than 8-bit FL (median of "
+        f"{len(near)} settings; {min(ratios):,.1f} to {max(ratios):,.0f} times). In {ours} of them "
+        "it is Murmur or a relative."
     )
 
 
@@ -146,8 +146,9 @@ def _where_relatives_are(points: Points) -> str:
         for point in frontier(each)
         if point.contender.protocol in PAPERS
     ]
-    where = f"in: {'; '.join(on_it)}" if on_it else "nowhere"
-    return f"Mix2FLD or a relative is on the frontier {where}."
+    if on_it:
+        return f"Mix2FLD and its relatives are on the frontier only in: {'; '.join(on_it)}."
+    return "Mix2FLD and its relatives are on the frontier in no setting."
 
 
 def few_bits(points: Points) -> str:
@@ -157,8 +158,8 @@ def few_bits(points: Points) -> str:
     if not alone:
         return ""
     return paragraph(
-        f"Up to {alone:,} bits nobody was entered but Murmur and contenders that upload nothing. "
-        "So these columns say how accurate devices are with so few bits, not whose code is best."
+        f"Up to {alone:,} bits, only Murmur and contenders that upload nothing were measured. "
+        "These columns show how accurate devices are with so few bits, not which code is best."
     )
 
 
@@ -184,7 +185,7 @@ def _at_random(points: Points) -> str:
     if not leads:
         return ""
     return (
-        "Among those that start from random weights and use no statistics, they are in "
+        "Among contenders with random initial weights and without statistics, they lead in "
         f"{_counted(leads)}."
     )
 
@@ -193,16 +194,17 @@ def _how_it_is_tested(leads: Sequence[Lead]) -> str:
     uncorrected = sum(lead.points.above_zero for lead in leads if lead.ahead)
     repeated = [SETTINGS[key].title for lead in leads for key in lead.settings[1:]]
     once = (
-        f" Counted once with the setting whose runs they repeat, since everything compared is "
-        f"delivered: {'; '.join(repeated)}."
+        f" Two settings whose compared runs are identical, because everything is delivered, count "
+        f"once; not counted again: {'; '.join(repeated)}."
         if repeated
         else ""
     )
     return (
-        "*Clearly* means by a two-sided paired t test of the best of these against the best of "
-        "the others, seed by seed, with Holm's correction for all settings together, at "
-        f"{100 * LEVEL:g} % (uncorrected: in {uncorrected}). Both bests are picked by the same "
-        f"test accuracies that are then compared, so the test is not strict.{once}"
+        "*Clearly* means: significant at "
+        f"{100 * LEVEL:g} % in a two-sided t test, paired by seed, of the best of Murmur and its "
+        "relatives against the best of the others, with Holm's correction over all settings "
+        f"(uncorrected: {uncorrected} settings). Both are selected by the test accuracies that are "
+        f"then compared, so the test is optimistic.{once}"
     )
 
 
@@ -212,7 +214,7 @@ def _others_ahead(leads: Sequence[Lead]) -> str:
         for lead in leads
         if not lead.ahead
     ]
-    return f"Others are ahead in: {'; '.join(behind)}." if behind else ""
+    return f"Others lead in: {'; '.join(behind)}." if behind else ""
 
 
 def _gap(lead: Lead) -> str:

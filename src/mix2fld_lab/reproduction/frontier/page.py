@@ -141,8 +141,8 @@ def _by_default(key: str, points: Mapping[str, Sequence[Point]]) -> str:
     if any(point.contender.key == near.contender.key for point in points[key]):
         return ""
     return (
-        f"Fewest bits among those entered here: over an ideal link {_named(near)} comes within "
-        f"{NEAR:g} point of the best, and was not entered over this one."
+        f"Fewest bits among those measured here: over an ideal link {_named(near)} comes within "
+        f"{NEAR:g} point of the best, but was not measured over this one."
     )
 
 
@@ -170,7 +170,7 @@ def _at_the_server(points: Sequence[Point], top: Point) -> str:
     if found is None or found.server is None or found is top:
         return ""
     who = f"{found.contender.title} ({found.server.mean:.1f} %, {found.bits:,.0f} bits)"
-    return f"The most accurate model of a server is that of {who}."
+    return f"The best server's model is that of {who}."
 
 
 def _where_ours_loses(points: Sequence[Point], top: Point) -> str:
@@ -189,14 +189,14 @@ def _where_the_paper_stands(points: Sequence[Point]) -> str:
         return ""
     on_it = [point for point in frontier(points) if point in relatives]
     if on_it:
-        return f"On the frontier, of Mix2FLD and its relatives: {'; '.join(map(_named, on_it))}."
+        return f"Of Mix2FLD and its relatives, on the frontier: {'; '.join(map(_named, on_it))}."
     ours = best(relatives)
     assert ours is not None
     rival = best(points, ours.bits)
     assert rival is not None
     gap = rival.lead_over(ours)
     return (
-        f"Of Mix2FLD and its relatives none is on the frontier: {_named(ours)} is {gap.mean:.1f} "
+        f"Neither Mix2FLD nor a relative is on the frontier: {_named(ours)} is {gap.mean:.1f} "
         f"points below {_named(rival)}."
     )
 
