@@ -39,7 +39,7 @@ def test_the_overview_counts_who_wins() -> None:
     assert "accurate with Murmur or a relative in 1 of 2 settings, clearly in 1. The" in told
     assert "best server's model is theirs in 1." in told
     assert "lead in: MNIST, two shards a device (Mix2FLD by 5.0 points, clearly)." in told
-    assert "relative is on the frontier in: MNIST, two shards a device (Mix2FLD)." in told
+    assert "relatives are on the frontier only in: MNIST, two shards a device (Mix2FLD)." in told
     assert summary({"mnist-iid": ours}).endswith("nowhere.")
 
 
