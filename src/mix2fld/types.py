@@ -187,6 +187,7 @@ class Upload(NamedTuple):
     weight: float = 1.0  # of each sample in a mean over devices
     staleness: int = 0  # steps that the server has made since the device was asked
     carried: Any = None  # its bits, as they came
+    devices: int = 1  # of so many it is the sum
 
 
 class Group(NamedTuple):

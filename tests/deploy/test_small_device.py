@@ -11,9 +11,9 @@ from deploy.lab import assert_same_as_engine, deployed_config
 from deploy.memory_line import run_in_memory
 from mix2fld.base.errors import InputError
 from mix2fld.config.settings import Config
+from mix2fld.deploy.device_settings import device_config
 from mix2fld.deploy.edge.initial import pack_start, unpack_start
 from mix2fld.deploy.edge.learning import make_learning, plain_config, small_learning
-from mix2fld.deploy.mqtt_nodes import device_config
 from mix2fld.native import small_cnn
 from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.make_learning import make_learning as full_learning

@@ -26,10 +26,12 @@ from mix2fld.codecs.split_update import SplitUpdate, with_last_layer_apart
 from mix2fld.codecs.statistics import ClassMeans, ClassStatistics, PartOfStatistics
 from mix2fld.codecs.summable import DirectionSigns, Projection, Signs
 from mix2fld.codecs.weights import Weights, flatten_tensors, unflatten_tensors
+from mix2fld.codecs.whole_numbers import Addends, WholeNumbers
 from mix2fld.codecs.with_bins import WithBins
 
 __all__ = [
     "FORMAT",
+    "Addends",
     "ClassMeans",
     "ClassStatistics",
     "DirectionSigns",
@@ -55,6 +57,7 @@ __all__ = [
     "SplitUpdate",
     "UpdateCodec",
     "Weights",
+    "WholeNumbers",
     "WithBins",
     "WithSeeds",
     "compress_rows",

@@ -97,7 +97,7 @@ class PartOfStatistics:
             return Encoded(b"", 0)
         stage, values = value
         if self.whole:
-            typed("statistics", values, np.int32, self._shape(stage, dims))
+            typed("statistics", values, np.int32, self.shape_of(stage, dims))
             data = pack(values.ravel() + LARGEST_WHOLE + 1, WHOLE_BITS)
         else:
             data = Weights(self.bits).encode((values,), self._dims_of(stage, dims)).data
@@ -113,7 +113,7 @@ class PartOfStatistics:
         if not self.whole:
             (values,) = Weights(self.bits).decode(data[1:], self._dims_of(stage, dims))
             return StatisticsPart(stage, values)
-        shape = self._shape(stage, dims)
+        shape = self.shape_of(stage, dims)
         count = int(np.prod(shape))
         bits = np.unpackbits(np.frombuffer(data[1:], np.uint8), count=count * WHOLE_BITS)
         codes = from_bits(bits, WHOLE_BITS, count).astype(np.int32) - (LARGEST_WHOLE + 1)
@@ -123,15 +123,16 @@ class PartOfStatistics:
 
     def values_of(self, dims: Dimensions) -> tuple[int, int]:
         """How many values both parts have."""
-        sums, scatter = (int(np.prod(self._shape(stage, dims))) for stage in (0, 1))
+        sums, scatter = (int(np.prod(self.shape_of(stage, dims))) for stage in (0, 1))
         return sums, scatter
 
-    def _shape(self, stage: int, dims: Dimensions) -> tuple[int, ...]:
+    def shape_of(self, stage: int, dims: Dimensions) -> tuple[int, ...]:
+        """Of the values of a part."""
         d = self.features
         return (d * (d + 1) // 2,) if stage else (dims.num_labels, d + 1)
 
     def _dims_of(self, stage: int, dims: Dimensions) -> Dimensions:
-        return _of_shapes(dims, self._shape(stage, dims))
+        return _of_shapes(dims, self.shape_of(stage, dims))
 
     def _bits_of(self, stage: int, dims: Dimensions) -> int:
         if self.whole:

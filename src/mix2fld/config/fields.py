@@ -111,6 +111,10 @@ UpdateBits = Annotated[
         f"auto, or {LEAST_UPDATE_BITS} bits or more",
     ),
 ]
+AutoOrCount = Annotated[
+    Literal["auto"] | int,
+    _one_of(lambda v: v == "auto" or _is_count(v), "auto, or a number of devices from 1"),
+]
 SeedBits = Annotated[int, _one_of(lambda v: _is_bits(v, 1), "a number of bits from 1 to 16, or 32")]
 Precision = Annotated[int, _one_of(lambda v: _is_bits(v, 2), "32, or from 2 to 16")]
 StepTimes = Annotated[float | tuple[float, ...], BeforeValidator(_as_step_times)]

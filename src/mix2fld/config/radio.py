@@ -165,5 +165,6 @@ NEEDS_PIECE: dict[str, tuple[str, str]] = {
     **_only_with("rate", "amc", "uplink_block_bits", "downlink_block_bits"),
     **_only_with("sharing", "round-robin", "resource_blocks"),
     **_only_with("missed_quorum", "repeat", "upload_repeats"),
+    **_only_with("sums", "masked", "sum_threshold", "sum_bits", "sum_range"),
 }
 """Settings that have an effect with one value of another setting alone."""

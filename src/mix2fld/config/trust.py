@@ -4,7 +4,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from mix2fld.config.fields import AutoOrPositive, Count, Positive, PositiveFloat, Section
+from mix2fld.config.fields import (
+    AutoOrCount,
+    AutoOrPositive,
+    Count,
+    Positive,
+    PositiveFloat,
+    Section,
+)
 
 
 class DefenceConfig(Section):
@@ -58,7 +65,16 @@ class AttackConfig(Section):
 
 
 class PrivacyConfig(Section):
-    """Differential privacy of the protocols that add noise (docs/privacy.md)."""
+    """What the server sees: sums under masks, and noise (docs/howto/masked_sums.md, privacy.md)."""
+
+    sums: Literal["open", "masked"] = "open"
+    """What the server reads of uploads: each of them, or only their sum, under masks."""
+    sum_threshold: AutoOrCount = "auto"
+    """Masked sums: devices that a sum needs, more than half; auto: two thirds of those asked."""
+    sum_bits: Annotated[int, Field(ge=2, le=24)] = 16
+    """Masked sums: bits of each value before values are added; the sum takes some more."""
+    sum_range: PositiveFloat = 4.0
+    """Masked sums: largest value of an upload; larger ones are clipped."""
 
     epsilon: PositiveFloat = 8.0
     """Privacy budget of all uploads of a device together, epsilon."""

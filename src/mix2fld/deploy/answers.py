@@ -59,9 +59,10 @@ class AnswerReader:
         if reply.seeds is not None:
             bits = wire.upload_size(with_seeds=True).bits - wire.upload_size(with_seeds=False).bits
             once = Encoded(reply.seeds, bits)
-        body = Encoded(reply.upload, reply.bits)
-        message = Message(device, order.round, body, once, reply.samples)
         try:
+            masks = wire.masks if wire.uploads_in(order.round) else None
+            body = masks.held(reply.upload) if masks else Encoded(reply.upload, reply.bits)
+            message = Message(device, order.round, body, once, reply.samples)
             wire.check_bits(message)
         except PayloadError as error:
             raise MessageError(str(error)) from None

@@ -17,6 +17,7 @@ from mix2fld.deploy.edge.messages import (
     Behind,
     MessageError,
     Refused,
+    SumAnswer,
     Taken,
     Trained,
     pack,
@@ -29,10 +30,11 @@ if TYPE_CHECKING:
 
 MOST_SAMPLES = 1 << 31
 RECORD = "mix2fld"
-TRAIN, DOWNLOAD = "train", "query.download"
+TRAIN, DOWNLOAD, SUM = "train", "query.download", "query.sum"
 ANSWERS: Mapping[str, tuple[type[AnyMessage], ...]] = {
     TRAIN: (Trained, Behind, Refused),
     DOWNLOAD: (Taken, Refused),
+    SUM: (SumAnswer, Refused),
 }
 RULES: Mapping[str, Any] = {
     "bit_budget": Annotated[int, Field(ge=1)] | None,

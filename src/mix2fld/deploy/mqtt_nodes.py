@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 
 from mix2fld import __version__
 from mix2fld.base.errors import Mix2fldError, TransportLostError
-from mix2fld.base.streams import integer
-from mix2fld.config.settings import Config
+from mix2fld.deploy.adding import HearSum
+from mix2fld.deploy.device_settings import initial_weights, run_settings
 from mix2fld.deploy.diary import Say
 from mix2fld.deploy.edge import topics
-from mix2fld.deploy.edge.initial import pack_start
 from mix2fld.deploy.edge.line import Line
 from mix2fld.deploy.edge.messages import (
     FORMAT,
@@ -19,12 +18,13 @@ from mix2fld.deploy.edge.messages import (
     Behind,
     Download,
     MessageError,
+    SumAnswer,
+    SumOrder,
     TrainOrder,
     pack,
     read_head,
 )
-from mix2fld.deploy.edge.run_settings import Run, pack_run
-from mix2fld.deploy.forms import ANSWERS, DOWNLOAD, TRAIN, read
+from mix2fld.deploy.forms import ANSWERS, DOWNLOAD, SUM, TRAIN, read
 from mix2fld.deploy.inbox import MOST_AT_ONCE, Allowances, Inbox
 from mix2fld.deploy.remote_fleet import Hear
 from mix2fld.engine.scenario import Scenario
@@ -35,21 +35,6 @@ RESEND_S = 30.0
 GRACE_S = 5.0  # an order must not expire while somebody waits for its answer
 Send = Callable[[int, float], None]
 """Sends one device what it is asked, to expire after so many seconds."""
-DEVICE_SECTIONS = (
-    *(
-        "protocol",
-        "seed",
-        "rounds",
-        "curve_points",
-        "participants",
-        "learning",
-        "seeding",
-        "updates",
-        "privacy",
-    ),
-    *("statistics", "defence", "availability"),
-)
-"""Of a config: what devices read."""
 LOST = "the connection to the broker is lost"
 
 
@@ -63,6 +48,8 @@ class Exchange(NamedTuple):
     send: Send
     answered: Callable[[int, Answer | MessageError], bool]
     """Takes an answer; False if the device is asked once more."""
+    waits_for_absent: bool = True
+    """Whether a device that leaves, or is started again, may still answer."""
 
 
 class MqttNodes:
@@ -78,7 +65,7 @@ class MqttNodes:
         self._scenario, self._devices = scenario, scenario.devices
         self.timeout_s, self._run, self._say, self._epoch = timeout_s, run, say, epoch
         self._line: Line | None = None
-        self._settings = _run_settings(scenario, run)
+        self._settings = run_settings(scenario, run)
         self._online: set[int] = set()
         self.versions: dict[int, str] = {}
         self._refused: set[int] = set()
@@ -138,6 +125,7 @@ class MqttNodes:
             self._events.put(("online", device, payload))
         else:
             self._online.discard(device)
+            self._events.put(("offline", device, b""))
 
     def _note_version(self, device: int, words: list[str]) -> None:
         """Say once if it is another than the server's: messages may yet have the same format."""
@@ -206,7 +194,7 @@ class MqttNodes:
             if isinstance(reply, Behind):
                 self._has[device] = reply.has
                 if reply.needs_start and device not in starts:
-                    starts[device] = _initial_weights(self._scenario, device)
+                    starts[device] = initial_weights(self._scenario, device)
                     return False
             again = hear(device, reply)
             if again is not None:
@@ -236,6 +224,26 @@ class MqttNodes:
             return True
 
         self._exchange(Exchange(DOWNLOAD, round_number, anyone, send, answered), set(devices))
+
+    def ask_sum(self, round_number: int, orders: Mapping[int, SumOrder], hear: HearSum) -> None:
+        """Ask for a step of a sum; who leaves, or is started again, has no part in it any more."""
+
+        def send(device: int, left: float) -> None:
+            self._publish(topics.orders(device), pack(orders[device]), expires_s=left + GRACE_S)
+
+        def answered(device: int, reply: Answer | MessageError) -> bool:
+            own = orders[device]
+            if isinstance(reply, SumAnswer) and (reply.step, reply.place) != (own.step, own.place):
+                return False
+            hear(device, reply)
+            return True
+
+        self._events.clear()
+        for device in sorted(orders):
+            send(device, self.timeout_s)
+        nobody = frozenset[bytes]()
+        asked = orders.keys() & self._online
+        self._exchange(Exchange(SUM, round_number, nobody, send, answered, False), set(asked))
 
     def _exchange(self, exchange: Exchange, waiting: set[int]) -> None:
         """Hear these devices; what seems lost is sent again, ever more rarely.
@@ -267,6 +275,8 @@ class MqttNodes:
                 send_to(waiting & self._online)
             elif kind == "connected":
                 send_to(waiting)
+            elif kind in ("online", "offline") and not exchange.waits_for_absent:
+                waiting -= {device} if payload[:1] != topics.HERE_AGAIN else set()
             elif kind == "online" and device in waiting and payload[:1] in exchange.lost_by:
                 send_to([device])
             elif kind == "answer" and device in waiting:
@@ -311,25 +321,3 @@ class MqttNodes:
         if self._line is None:
             raise ValueError("the run has not begun")
         self._line.publish(topic, message, qos=qos, retain=retain, expires_s=expires_s)
-
-
-def device_config(config: Config) -> dict[str, Any]:
-    """The part of a config that decides what devices do."""
-    whole = config.model_dump(mode="json")
-    parts = {name: whole[name] for name in DEVICE_SECTIONS}
-    return {**parts, "data": {"devices": config.data.devices}}
-
-
-def _run_settings(scenario: Scenario, run: str) -> bytes:
-    """What devices must know of a run."""
-    learning = scenario.learning
-    config = device_config(scenario.config)
-    return pack_run(Run(run, config, learning.dims.samples, learning.task))
-
-
-def _initial_weights(scenario: Scenario, device: int) -> bytes:
-    """What tells a device its initial weights, if it cannot draw them."""
-    learning = scenario.learning
-    common = learning.config.learning.initial_weights != "independent"
-    seed = integer(learning.seed, "weights", 0 if common else 1 + device)
-    return pack_start(learning.initial_weights(device), seed)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError, TransportLostError, some_of
+from mix2fld.deploy.adding import AskSums, RemoteSum
 from mix2fld.deploy.answers import AnswerReader, TakenUpload, words_of
 from mix2fld.deploy.diary import Say
 from mix2fld.deploy.edge.messages import (
@@ -27,6 +28,7 @@ from mix2fld.deploy.silence import Silence
 from mix2fld.engine.divergence import global_refused
 from mix2fld.engine.fleet_interface import Delivered, Order, Outcome, Scores
 from mix2fld.engine.fleet_interface import Trained as TrainedFleet
+from mix2fld.engine.masked_sums import PartialSum, Total
 from mix2fld.engine.scenario import Scenario
 from mix2fld.tasks.base import Score
 from mix2fld.tasks.stepper import TestSet
@@ -51,7 +53,7 @@ Hear = Callable[[int, Answer | MessageError], TrainOrder | None]
 """(device, what it answered, or why that is no answer) -> what it is asked next, if anything."""
 
 
-class Nodes(Protocol):
+class Nodes(AskSums, Protocol):
     """Carries orders to devices and their answers back, each once and in time.
 
     Each call raises ``TransportLostError``, soon, if no device can be asked, or if the transport is
@@ -190,6 +192,18 @@ class RemoteFleet:
         if reference in answers:
             intermediate = list(zip(self._reader.steps(), answers[reference].scores, strict=True))
         return Scores(devices, intermediate, self._tests.scores(models))
+
+    def add_up(self, part: PartialSum) -> Total | None:
+        """Have devices add up what they hold."""
+        masks, found = self._scenario.wire.masks, list[Total | None]()
+
+        def add() -> None:
+            if masks is not None:
+                one = RemoteSum(self._nodes, self._run, masks, part, self.refuse, self._say)
+                found.append(one.add_up())
+
+        self._carry(part.number, add)
+        return found[0] if found else None
 
     def refuse(self, device: int, round_number: int, reason: str) -> None:
         """Write it into the diary; the round continues without that upload."""

@@ -67,6 +67,7 @@ def read_settings(run_config: Mapping[str, Any]) -> Settings:
     )
     (config,) = single_runs(config)
     check_deployable(config)
+    check_flower(config)
     for name in ("timeout-s", "wait-s"):
         seconds = run_config[name]
         if not isinstance(seconds, (int, float)) or not math.isfinite(seconds) or seconds <= 0:
@@ -103,12 +104,23 @@ def check_deployable(config: Config) -> None:
                 "models, and mix2fld-device predict uses these",
             )
     row = get_protocol(config.protocol)
-    if row.trusted_sum:
+    if row.trusted_sum and config.privacy.sums == "open":
         raise InputError(
             field="protocol",
             value=config.protocol,
             hint="its trusted sum is only simulated; in a deployment "
-            "the server would see uploads without noise: choose dp-statistics",
+            "the server would see uploads without noise: choose dp-statistics, or sums = masked",
+        )
+
+
+def check_flower(config: Config) -> None:
+    """Refuse what devices of Flower cannot do."""
+    if config.privacy.sums != "open":
+        raise InputError(
+            field="sums",
+            value=config.privacy.sums,
+            hint="a device of Flower lives for one message, and the keys of a masked sum, which no "
+            "disk should hold, for four; must be open, or the transport mqtt",
         )
 
 

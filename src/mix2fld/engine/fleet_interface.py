@@ -9,6 +9,7 @@ the fleet looks into them.
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from mix2fld.engine.masked_sums import PartialSum, Total
 from mix2fld.engine.messages import Message
 from mix2fld.engine.state import Roster
 from mix2fld.tasks.base import Score
@@ -105,6 +106,9 @@ class Fleet(Protocol):
 
     def measure(self, observed: Any, models: Sequence[Tensors]) -> Scores:
         """Scores of the evaluated devices that trained, and of some other models."""
+
+    def add_up(self, part: PartialSum) -> Total | None:
+        """The sum of uploads that nobody reads; asked for where sums are masked alone."""
 
     def refuse(self, device: int, round_number: int, reason: str) -> None:
         """An upload arrived that no honest device would send."""

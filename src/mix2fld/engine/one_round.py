@@ -21,6 +21,7 @@ from mix2fld.engine.curve import Measured, curve_of, phase_clocks
 from mix2fld.engine.fleet_interface import Fleet, Order, Outcome, Trained
 from mix2fld.engine.flights import Airtime, Flight
 from mix2fld.engine.info import Observed, RoundInfo, record
+from mix2fld.engine.masked_sums import check_ciphers
 from mix2fld.engine.participation import as_array, draw_participants
 from mix2fld.engine.scenario import Scenario
 from mix2fld.engine.server_turn import sends_download, server_turn
@@ -36,6 +37,7 @@ from mix2fld.types import ServerState, State, Upload
 
 def start_run(scenario: Scenario, fleet: Fleet) -> RunState:
     """The state before the first round."""
+    check_ciphers(scenario)
     rng = stream(scenario.learning.seed, "link")
     return RunState(
         round_number=0,
@@ -69,7 +71,7 @@ def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunSta
     server = turn.state
     audience = _audience(scenario, order, available, air)
     down, sent, air.link = _carry_download(
-        scenario, (state.server, server), audience, order, air.link
+        scenario, (state.server, server), audience, order, uploaded, air.link
     )
     receivers = frozenset(np.flatnonzero(down.arrived).tolist())
     ended = frozenset(air.ended if policy.uses_late else {*order.asked, *air.ended})
@@ -115,7 +117,7 @@ def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunSta
         multicast=down_seconds,
         ended=ended,
         spans=air.timeline(),
-        staleness={device: inbox[device].staleness for device in inbox if device in uploaded},
+        staleness={d: order.round_number - air.ended[d].number for d in sorted(uploaded)},
         did=turn.did,
         far=_far_uploads(scenario, inbox),
         beyond_history=sent.beyond_history,
@@ -188,9 +190,13 @@ def _carry_download(
     server: tuple[ServerState, ServerState],
     audience: list[int],
     order: Order,
+    added: Collection[int],
     link: State,
 ) -> tuple[Transfer, Multicast, State]:
-    """Multicast the global state to those who listen, if the server has one to send."""
+    """Multicast the global state to those who listen, if the server has one to send.
+
+    Those whose uploads were ``added`` under masks are sent the keys and shares of others, too.
+    """
     bits, sent = np.zeros(scenario.devices, np.int64), Multicast()
     before, after = server
     if sends_download(scenario.config, before, after):
@@ -198,6 +204,7 @@ def _carry_download(
         value = scenario.wire.downlink.download_for(after, audience, arrives)
         message = scenario.wire.download_message(order.round_number, value)
         bits[audience] = message.bits
+        bits[[d for d in audience if d in added]] += scenario.wire.overhead.down
         lacking = scenario.wire.downlink.beyond_history(after, audience, value)
         sent = Multicast(value, message.body.data, lacking)
     delivery, link = transmit(scenario, "downlink", bits, order.round_number, link)

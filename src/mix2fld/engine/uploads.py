@@ -13,13 +13,12 @@ from mix2fld.engine.checks import check_upload
 from mix2fld.engine.fleet_interface import Fleet, Order, Trained
 from mix2fld.engine.flights import Airtime, Flight
 from mix2fld.engine.info import Quorum
+from mix2fld.engine.masked_sums import SUM, with_sums
+from mix2fld.engine.messages import Message
 from mix2fld.engine.policies.policy import Policy
 from mix2fld.engine.scenario import Scenario
 from mix2fld.protocols.parts import Turn
 from mix2fld.types import ServerState, Upload
-
-SUM = -1
-"""In place of a device: the sum of all uploads, of which the server sees no single one."""
 
 
 class Collected(NamedTuple):
@@ -50,7 +49,8 @@ def begin_flights(
         message = trained.messages.get(device)
         size = scenario.wire.upload_size(with_seeds=device not in server.seeds)
         promised = order.bit_budgets.get(device, size.bits)
-        bits = (promised if message is None else min(message.bits, most)) if due else 0
+        masks = scenario.wire.overhead.up if message is not None and message.body.bits else 0
+        bits = (promised if message is None else min(message.bits + masks, most)) if due else 0
         flights[device] = Flight(order.round_number, computing[device], message, bits, bits)
     return flights
 
@@ -100,8 +100,24 @@ def collect_uploads(
     air.hold(air.ended.keys() - opened)
     quorum = Quorum(needed, len(inbox), repeats)
     taken = {device: inbox[device] for device in sorted(inbox)} if quorum.met else {}
-    inbox = _added(scenario, taken, air.number) if scenario.link.adds else taken
-    return Collected(inbox, frozenset(taken), quorum)
+    if scenario.link.adds:
+        return Collected(_added(scenario, taken, air.number), frozenset(taken), quorum)
+    if scenario.wire.masks:
+        sent = _sent(air, inbox if policy.uses_late else None)
+        summed, used = with_sums(scenario, fleet.add_up, sent, taken, air.number)
+        return Collected(summed, used, quorum._replace(arrived=len(used)))
+    return Collected(taken, frozenset(taken), quorum)
+
+
+def _sent(air: Airtime, those: Mapping[int, Upload] | None) -> dict[int, Message]:
+    """What devices sent in the round, arrived or not, or only ``those``."""
+    flights = sorted({**air.flights, **air.ended}.items())
+    return {
+        device: flight.message
+        for device, flight in flights
+        if flight.message is not None and flight.message.body.bits
+        if (flight.number == air.number if those is None else device in those)
+    }
 
 
 def check_exchange(scenario: Scenario) -> None:
@@ -152,6 +168,12 @@ def _open(
 ) -> dict[int, Upload]:
     """What the server reads of uploads that arrived, from the bytes that were sent."""
     sent = {d: own.message for d, own in flights.items() if own.arrived and own.message is not None}
+    if scenario.wire.masks:  # nobody reads them
+        return {
+            device: Upload(None, own.samples, staleness=number - own.round_number)
+            for device, own in sent.items()
+            if own.body.bits
+        }
     turns = [Turn(scenario.learning.seed, flights[d].number, d) for d in sent]
     read, found = scenario.wire.decode_uploads(list(sent.values()), turns), dict[int, Upload]()
     for device, upload in zip(sent, read, strict=True):

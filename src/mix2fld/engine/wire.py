@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError, Mix2fldError
-from mix2fld.codecs import Encoded, Payload, PayloadError, Size, keeps_weights
+from mix2fld.codecs import Addends, Encoded, Payload, PayloadError, Size, keeps_weights
 from mix2fld.codecs.weights import FULL_PRECISION
 from mix2fld.engine.messages import SERVER, Message
 from mix2fld.engine.policies import make_policy, policy_of
+from mix2fld.masking.collector import Overhead
 from mix2fld.protocols.base import Protocol
 from mix2fld.protocols.downlink import GlobalVersions
+from mix2fld.protocols.masked import MaskedSums
 from mix2fld.protocols.parts import Arrives, Device, Turn
 from mix2fld.protocols.replay import Replayed
 from mix2fld.protocols.seed_samples import seed_stream
@@ -38,8 +40,12 @@ class Wire:
         self.policy = policy_of(sizes.config.availability.wait)
         self._sizes, self._dims = sizes, sizes.dims
         self.downlink: Protocol | GlobalVersions | Replayed = self._versions() or self.protocol
-        self._body = self.protocol.upload_codec
+        self.masks: MaskedSums | None = None
+        if sizes.config.privacy.sums == "masked":
+            self.masks = MaskedSums(self.protocol, self.policy)
+        self._body: Payload = self.masks.codec if self.masks else self.protocol.upload_codec
         self._body_size = self._body.size(sizes.dims)
+        self.overhead = Overhead.of(self.masks.members) if self.masks else Overhead()
         self._once: Payload | None = None
         if protocol.once is not None:
             check_mixable(protocol, sizes.dims.samples)
@@ -60,9 +66,10 @@ class Wire:
         return self.downlink.download_codec
 
     def upload_size(self, with_seeds: bool) -> Size:
-        """Bits of one device's upload in advance."""
+        """Bits of one device's upload in advance, with what masks take."""
         once = self._once.size(self._dims).bits if with_seeds and self._once else 0
-        return Size(self._body_size.bits + once, self._body_size.exact)
+        bits = self._body_size.bits + self.overhead.up * (self._body_size.bits > 0)
+        return Size(bits + once, self._body_size.exact)
 
     def uploads_in(self, round_number: int) -> bool:
         """Whether devices upload in this round, or only train."""
@@ -74,7 +81,8 @@ class Wire:
 
     def download_size(self, arrives: Arrives | None = None) -> Size:
         """Bits of the multicast in advance; with ``arrives``, of the largest that arrives."""
-        return self.downlink.download_size(arrives)
+        bits, exact = self.downlink.download_size(arrives)
+        return Size(bits + self.overhead.down, exact)
 
     @property
     def all_listen(self) -> bool:
@@ -110,11 +118,23 @@ class Wire:
     def encode_bodies(self, devices: Sequence[Device], local: Sequence[Local]) -> list[Encoded]:
         """What each of several devices does."""
         values = self.protocol.uploads(devices, local)
+        if self.masks:
+            values = [self.masks.addends(value) for value in values]
         return [self._body.encode(value, self._dims) for value in values]
 
     def decode_body(self, data: bytes, turn: Turn) -> Any:
         """What the server makes of it."""
-        return self.protocol.read(self._body.decode(data, self._dims), turn)
+        value = self._body.decode(data, self._dims)
+        return self.masks.read(value, turn) if self.masks else self.protocol.read(value, turn)
+
+    def kind_of(self, message: Message) -> int:
+        """Which uploads can be added to one: all that the server reads of it under masks."""
+        return message.body.data[0]
+
+    def addends_in(self, message: Message) -> Addends:
+        """The numbers of an upload that are added under masks."""
+        found: Addends = self._body.decode(message.body.data, self._dims)
+        return found
 
     def encode_once(self, value: Any) -> Encoded:
         """What one device uploads once, on the link."""
@@ -166,8 +186,9 @@ class Wire:
     def check_bits(self, message: Message) -> None:
         """Raise ``PayloadError`` unless the bits of an upload can be charged as they are given."""
         due = self.uploads_in(message.round_number)
-        size = self.upload_size(with_seeds=False) if due else Size(0)
-        _check_bits(self._body.name, message.body, size)
+        size = self._body_size if due else Size(0)
+        if not (self.masks and due):  # or only its kind is known
+            _check_bits(self._body.name, message.body, size)
         if message.once is not None:
             if self._once is None:
                 raise PayloadError("seeds: this protocol has none")

@@ -8,7 +8,7 @@ parameter that is a setting too gets its value from the config when the protocol
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,14 @@ TRAINING = {
 """Settings that every protocol takes as parameters: how its devices train."""
 
 
+class Grid(NamedTuple):
+    """Even steps that values are rounded to."""
+
+    step: float
+    largest: int
+    """In steps: the largest absolute value."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Protocol(Parameters, ABC):
     """What each side computes and sends."""
@@ -68,6 +76,8 @@ class Protocol(Parameters, ABC):
     line: Line = "-"
     sums: ClassVar[bool] = False
     """Whether a sum of uploads says what the server needs of them (``from_signal``)."""
+    adds_codes: ClassVar[bool] = False
+    """Whether codes of devices can be added before they are decoded, as under masks."""
     trusted_sum: bool = False
     """Whether somebody between device and server must sum uploads, which is only simulated."""
     sizes: Sizes | None = field(default=None, compare=False, repr=False)
@@ -102,6 +112,7 @@ class Protocol(Parameters, ABC):
         if not vars(cls).keys().isdisjoint(("upload", "upload_codec")):
             cls.upload_kind = vars(cls).get("upload_kind")
             cls.sums = vars(cls).get("sums", False)
+            cls.adds_codes = vars(cls).get("adds_codes", False)
         if "step" in vars(cls) and "downlinks" not in vars(cls):
             others = (each for each in cls.downlinks if each not in ("weights", "relay"))
             cls.downlinks = ("weights", *others)
@@ -291,6 +302,31 @@ class Protocol(Parameters, ABC):
     def from_signal(self, mean: NDArray[np.float32], turn: Turn) -> Any:
         """What the server takes the mean of signals for, where only their sum arrives."""
         raise NotImplementedError(f"{self.title}: a sum of its uploads has no meaning")
+
+    @property
+    def grid(self) -> "Grid":
+        """The whole numbers that the values of codes are rounded to, where these are added."""
+        privacy = self.config.privacy
+        largest = (1 << (privacy.sum_bits - 1)) - 1
+        return Grid(privacy.sum_range / largest, largest)
+
+    @property
+    def same_in_all_rounds(self) -> bool:
+        """Whether values of different rounds have the same meaning, so that they can be added."""
+        return True
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """How many values the codes have that are added, of each kind of upload."""
+        return (self.values,)
+
+    def to_add(self, value: Any) -> tuple[int, NDArray[Any]] | None:
+        """The kind of an upload and its values, as they are added; None: nothing is due."""
+        return 0, value
+
+    def from_added(self, kind: int, total: NDArray[np.float64], devices: int, turn: Turn) -> Any:
+        """What the server takes the values of so many devices for, which were added."""
+        return self.from_signal((total / devices).astype(np.float32), turn)
 
     def tensors_in(self, value: Any, samples: int) -> Tensors:
         """The arrays of an upload that must not be too large; ``samples`` as it claims.

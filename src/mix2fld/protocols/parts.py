@@ -113,7 +113,9 @@ OneTimeUpload = Seeding | StatisticsUpload
 
 def of_devices(some: Collection[int]) -> str:
     """How many devices, in words."""
-    return f"{len(some):,} device{'' if len(some) == 1 else 's'}"
+    uploads = some.values() if isinstance(some, Mapping) else ()
+    count = sum(getattr(own, "devices", 1) for own in uploads) or len(some)
+    return f"{count:,} device{'' if count == 1 else 's'}"
 
 
 def only(inbox: Inbox, name: str) -> Inbox:
@@ -179,6 +181,8 @@ def of_local_noise(config: "Config") -> Guarantee:
 def of_trusted_sum(config: "Config") -> Guarantee:
     """The same, with noise on the sum over devices."""
     summed_by = "a trusted party that shows sums over devices only (simulated)"
+    if config.privacy.sums == "masked":
+        summed_by = "the devices together, of whose masked uploads the server learns sums alone"
     return _guarantee(config, PARTS_OF_STATISTICS, SAMPLE, summed_by)
 
 

@@ -14,9 +14,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.base.discrete_noise import discrete_gaussian
 from mix2fld.base.streams import integer, stream
 from mix2fld.codecs import ClassMeans, Named, PartOfStatistics
 from mix2fld.codecs.statistics import LARGEST_WHOLE
+from mix2fld.protocols.base import Grid
+from mix2fld.protocols.masked import sum_threshold
 from mix2fld.protocols.parts import (
     NO_KEY,
     NOISE_KEY,
@@ -83,9 +86,10 @@ GENERATED = 300
 class PrivateStatistics(DownloadsWeights):
     """Class sums and counts, then the scatter about the means that the server makes of them.
 
-    With ``trusted_sum`` a device adds no noise: a party is trusted to sum what devices send, and
-    to show nothing but the noisy sum. This simulates that party: the server keeps of each round
-    only the noisy sum of what arrived, and no device is in two sums of the same part.
+    With ``trusted_sum`` only sums over devices have all the noise, and no device is in two sums of
+    the same part. Under masks (``sums = masked``) each device adds its share of the noise, and the
+    server learns nothing but the sum. Otherwise a party is trusted to sum what devices send without
+    noise, and to show nothing but the noisy sum; this simulates that party.
     """
 
     needs_labels = True
@@ -104,6 +108,31 @@ class PrivateStatistics(DownloadsWeights):
     @property
     def upload_codec(self) -> PartOfStatistics:
         return PartOfStatistics(self._features, self.statistics_bits, self.trusted_sum)
+
+    @property
+    def adds_codes(self) -> bool:  # type: ignore[override]
+        """Whole numbers are made to be added."""
+        return self.trusted_sum
+
+    @property
+    def grid(self) -> Grid:
+        return Grid(1.0, LARGEST_WHOLE)
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Of sums, and of the scatter."""
+        return self.upload_codec.values_of(self.dims)
+
+    def to_add(self, value: StatisticsPart | None) -> tuple[int, NDArray[np.int32]] | None:
+        return None if value is None else (value.stage, value.values.ravel())
+
+    def from_added(self, kind: int, total: Floats, devices: int, turn: Turn) -> StatisticsPart:
+        shape = self.upload_codec.shape_of(kind, self.dims)
+        return StatisticsPart(kind, np.rint(total).astype(np.int64).reshape(shape))
+
+    @property
+    def _masked(self) -> bool:
+        return self.trusted_sum and self.config.privacy.sums == "masked"
 
     @property
     def download_codec(self) -> Named:
@@ -136,6 +165,11 @@ class PrivateStatistics(DownloadsWeights):
         if self.trusted_sum:
             codes = np.rint(exact / GRID)
             whole = np.clip(codes, -LARGEST_WHOLE, LARGEST_WHOLE).astype(np.int32)
+            if self._masked:
+                noise = deviations(self.learning, self.features_of, on_grid=True)[stage] / GRID
+                rng = noise_stream(turn, state[NOISE_KEY], stage)
+                share = noise / math.sqrt(sum_threshold(self.config))
+                whole += discrete_gaussian(rng, share, whole.shape).astype(np.int32)
             return StatisticsPart(stage, whole)
         rng = noise_stream(turn, state[NOISE_KEY], stage)
         noisy = exact + own.noise[stage] * rng.normal(size=exact.shape)
@@ -178,10 +212,13 @@ class PrivateStatistics(DownloadsWeights):
         noise = deviations(learning, self.features_of, on_grid=self.trusted_sum)
         for name, arrived in _by_part(inbox):
             values = [upload.value.values for upload in arrived]
-            total, draws = np.sum(values, axis=0), len(arrived)
-            if self.trusted_sum:
+            total, draws = np.sum(values, axis=0), float(len(arrived))
+            if self._masked:
+                total = GRID * total
+                draws = sum(own.devices for own in arrived) / sum_threshold(self.config)
+            elif self.trusted_sum:
                 rng = stream(learning.seed, f"privacy-{name}", round_number)
-                total, draws = trusted_sum(values, getattr(noise, name), rng), 1
+                total, draws = trusted_sum(values, getattr(noise, name), rng), 1.0
             memory = {**memory, **_added(memory, name, total, arrived, draws)}
         if memory is server.memory or "sums" not in memory:
             return replace(server, memory=memory), StepInfo()
@@ -335,7 +372,9 @@ def _by_part(inbox: Inbox) -> Iterator[tuple[str, list[Upload]]]:
             yield name, arrived
 
 
-def _added(memory: State, name: str, total: Floats, arrived: Sequence[Upload], draws: int) -> State:
+def _added(
+    memory: State, name: str, total: Floats, arrived: Sequence[Upload], draws: float
+) -> State:
     """The sum of one part with what is new: of how many samples, and how often noise is in it."""
     counts = np.array([sum(upload.samples for upload in arrived), draws])
     return {

@@ -14,6 +14,7 @@ from mix2fld.base.errors import InputError
 from mix2fld.base.streams import stream
 from mix2fld.codecs import Projection, Signs, flatten_tensors
 from mix2fld.protocols.aggregation.aggregate import combine_weights
+from mix2fld.protocols.base import Grid
 from mix2fld.protocols.parts import Inbox, Line, StepInfo, Stepped, Turn, of_devices, parameter
 from mix2fld.protocols.transforms import ErrorFeedback, Transform
 from mix2fld.protocols.updates import Updates, as_tensors
@@ -24,6 +25,8 @@ from mix2fld.types import ServerState, Update, Upload
 @dataclass(frozen=True, kw_only=True)
 class SharedChoices(Updates):
     """An update of which devices send as many values, in directions that all share."""
+
+    adds_codes: ClassVar[bool] = True
 
     def choices(self, turn: Turn) -> np.random.Generator:
         """The same for all devices of a round."""
@@ -53,6 +56,10 @@ class Projected(SharedChoices):
         return Projection(self.share)
 
     @property
+    def same_in_all_rounds(self) -> bool:
+        return self.share == 1
+
+    @property
     def values(self) -> int:
         """One for each direction."""
         return Projection(self.share).count(self.dims.num_weights)
@@ -77,6 +84,11 @@ class Vote(SharedChoices):
     line: Line = ":"
     step_size: float = parameter(0.008)
     """By which the server moves each weight."""
+
+    @property
+    def grid(self) -> Grid:
+        """A sign is a whole number."""
+        return Grid(1.0, 1)
 
     def __post_init__(self) -> None:
         if not self.step_size > 0:

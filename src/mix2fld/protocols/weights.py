@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from mix2fld.base.errors import InputError
 from mix2fld.codecs import Payload, Weights, flatten_tensors, unflatten_tensors
 from mix2fld.protocols.aggregation.aggregate import combine_weights
-from mix2fld.protocols.base import Protocol
+from mix2fld.protocols.base import Grid, Protocol
 from mix2fld.protocols.parts import (
     Device,
     Inbox,
@@ -61,7 +61,7 @@ class FL(DownloadsWeights):
 
     upload_kind = "weights"
     late_uploads = "mixed"
-    sums = True
+    sums = adds_codes = True
     downlinks: ClassVar[tuple[str, ...]] = ("weights", "auto", "relay", "coded")
     title: str = "FL"
     colour: str = "#0072b2"
@@ -97,6 +97,16 @@ class FL(DownloadsWeights):
 
     def from_signal(self, mean: NDArray[np.float32], turn: Turn) -> Tensors:
         return unflatten_tensors(mean, self.dims)
+
+    @property
+    def grid(self) -> Grid:
+        """In no more bits than an upload has."""
+        privacy = self.config.privacy
+        largest = (1 << (min(self.bits, privacy.sum_bits) - 1)) - 1
+        return Grid(privacy.sum_range / largest, largest)
+
+    def to_add(self, value: Any) -> tuple[int, NDArray[np.float32]]:
+        return 0, flatten_tensors(value, self.dims)
 
     def as_row(self, value: Any, server: ServerState) -> NDArray[np.float64]:
         return flatten_tensors(value, self.dims).astype(np.float64)

@@ -14,6 +14,7 @@ import mix2fld
 from mix2fld.base.errors import Mix2fldError
 from mix2fld.dataset import SampleFormat
 from mix2fld.deploy.edge import topics
+from mix2fld.deploy.edge.adding import Adding
 from mix2fld.deploy.edge.line import Line, Say, no_log
 from mix2fld.deploy.edge.messages import (
     FORMAT,
@@ -22,6 +23,8 @@ from mix2fld.deploy.edge.messages import (
     Download,
     MessageError,
     Refused,
+    SumAnswer,
+    SumOrder,
     Taken,
     Trained,
     TrainOrder,
@@ -31,7 +34,7 @@ from mix2fld.deploy.edge.messages import (
 from mix2fld.deploy.edge.run_settings import Run, unpack_run
 from mix2fld.deploy.edge.sources import Source
 from mix2fld.deploy.edge.store import Store
-from mix2fld.deploy.edge.turn import answer
+from mix2fld.deploy.edge.turn import answer, or_refused
 from mix2fld.tasks.base import Task
 from mix2fld.tasks.learning import Learning
 from mix2fld.types import Dataset
@@ -53,6 +56,7 @@ class Device:
         self._settings = b""
         self._learning: Learning | None = None
         self._waiting: TrainOrder | None = None
+        self._adding = Adding(number)
         self._last: tuple[TrainOrder, Trained | Behind | Refused] | None = None
 
     def connected(self, line: Line, resumed: bool) -> None:
@@ -83,6 +87,8 @@ class Device:
             self._hear_order(line, message)
         elif isinstance(message, Download):
             self._hear_download(line, message)
+        elif isinstance(message, SumOrder):
+            self._hear_sum(line, message)
 
     def _hear_settings(self, line: Line, payload: bytes) -> None:
         run = unpack_run(payload)
@@ -125,17 +131,27 @@ class Device:
         if took_part:
             self._send(line, Taken(download.run, download.round))
 
-    def _answer(self, order: TrainOrder, run: Run) -> Trained | Behind | Refused:
-        def learn() -> Learning:
-            if self._learning is None:
-                self._learning = self._make_learning(run.config, run.samples, run.task)
-            return self._learning
+    def _hear_sum(self, line: Line, order: SumOrder) -> None:
+        run = self._run
+        if run is None or order.run != run.identity:
+            return
 
+        def work() -> SumAnswer:
+            return self._adding.answer(order, self._store(run), lambda: self._learn(run))
+
+        self._send(line, or_refused(work, order.run, order.round))
+
+    def _learn(self, run: Run) -> Learning:
+        if self._learning is None:
+            self._learning = self._make_learning(run.config, run.samples, run.task)
+        return self._learning
+
+    def _answer(self, order: TrainOrder, run: Run) -> Trained | Behind | Refused:
         def read_samples() -> Dataset:
             return self._source(run.samples, run.task)
 
         store = self._store(run)
-        made = answer(self.number, order, store, learn, read_samples)
+        made = answer(self.number, order, store, lambda: self._learn(run), read_samples)
         if isinstance(made, Trained):
             with suppress(Mix2fldError):  # the upload does not need it
                 store.keep_settings(self._settings)

@@ -10,10 +10,11 @@ import struct
 from collections.abc import Mapping
 from typing import NamedTuple
 
-FORMAT = 8
+FORMAT = 9
 """Of messages, over every transport; both ends must have the same."""
 HEAD = struct.Struct("<c8sI")  # kind, run, round
 ORDER = struct.Struct("<IIIBII")  # epoch, uploaded, last turn, flags, bit budget, heard
+SUM_STEP = struct.Struct("<B8s")  # step, which sum
 TRAINED = struct.Struct("<IBfIH")  # samples, padding bits, seconds, bytes of seeds, scores
 WATCHED, CATCH_UP, HAS_BIT_BUDGET, HAS_DOWNLOAD, HAS_START = (1 << bit for bit in range(5))
 HAS_SEEDS = 0x8000
@@ -110,10 +111,33 @@ class Refused(NamedTuple):
     """Whether it is the global model that it cannot train from."""
 
 
-Answer = Trained | Behind | Taken | Refused
-AnyMessage = TrainOrder | Download | Answer
+class SumOrder(NamedTuple):
+    """The server asks a device for its next step of a masked sum, and says what others sent."""
+
+    run: str
+    round: int
+    step: int
+    """0: its keys; 1: shares for others; 2: its numbers under masks; 3: what masks are left."""
+    place: bytes
+    """Eight bytes: which sum it is, of those that are tried in this round."""
+    data: bytes = b""
+
+
+class SumAnswer(NamedTuple):
+    """What a device was asked for in a step of a masked sum."""
+
+    run: str
+    round: int
+    step: int
+    place: bytes
+    data: bytes
+
+
+Answer = Trained | Behind | Taken | Refused | SumAnswer
+AnyMessage = TrainOrder | Download | SumOrder | Answer
 KINDS: Mapping[str, type[AnyMessage]] = {
-    "O": TrainOrder, "T": Trained, "B": Behind, "D": Download, "K": Taken, "R": Refused
+    "O": TrainOrder, "T": Trained, "B": Behind, "D": Download, "K": Taken, "R": Refused,
+    "S": SumOrder, "A": SumAnswer,
 }  # fmt: skip
 
 
@@ -123,17 +147,20 @@ def pack(message: AnyMessage) -> bytes:
     head = HEAD.pack(kind.encode(), bytes.fromhex(message.run), message.round)
     match message:
         case TrainOrder():
-            return head + _pack_order(message)
+            body = _pack_order(message)
         case Trained():
-            return head + _pack_trained(message)
+            body = _pack_trained(message)
         case Behind():
-            return head + struct.pack("<I?", message.has, message.needs_start)
+            body = struct.pack("<I?", message.has, message.needs_start)
         case Download():
-            return head + message.data
+            body = message.data
         case Taken():
-            return head
+            body = b""
+        case SumOrder() | SumAnswer():
+            body = SUM_STEP.pack(message.step, message.place) + message.data
         case Refused():
-            return head + struct.pack("<?", message.diverged) + message.reason.encode()[:2000]
+            body = struct.pack("<?", message.diverged) + message.reason.encode()[:2000]
+    return head + body
 
 
 def read_head(data: bytes) -> Head:
@@ -151,22 +178,28 @@ def unpack(data: bytes) -> AnyMessage:
     """The message; raises ``MessageError`` unless all of its fields are there."""
     kind, run, number = read_head(data)
     body = data[HEAD.size :]
+    found: AnyMessage
     try:
         match kind:
             case "O":
-                return _unpack_order(run, number, body)
+                found = _unpack_order(run, number, body)
             case "T":
-                return _unpack_trained(run, number, body)
+                found = _unpack_trained(run, number, body)
             case "B":
-                return Behind(run, number, *struct.unpack("<I?", body))
+                found = Behind(run, number, *struct.unpack("<I?", body))
             case "D":
-                return Download(run, number, body)
+                found = Download(run, number, body)
+            case "S":
+                found = SumOrder(run, number, *_unpack_step(body))
+            case "A":
+                found = SumAnswer(run, number, *_unpack_step(body))
             case "K":
-                return _only_head(Taken(run, number), body)
+                found = _only_head(Taken(run, number), body)
             case _:
-                return Refused(run, number, body[1:].decode(errors="replace"), bool(body[0]))
+                found = Refused(run, number, body[1:].decode(errors="replace"), bool(body[0]))
     except (struct.error, IndexError):
         raise MessageError(f"{KINDS[kind].__name__}: {len(body)} bytes that do not fit") from None
+    return found
 
 
 def _pack_order(order: TrainOrder) -> bytes:
@@ -222,6 +255,11 @@ def _unpack_trained(run: str, number: int, body: bytes) -> Trained:
     if padding > min(7, 8 * len(upload)):
         raise MessageError(f"Trained: {padding} padding bits in {len(upload)} bytes of payload")
     return Trained(run, number, samples, padding, seconds, scores, upload, seeds)
+
+
+def _unpack_step(body: bytes) -> tuple[int, bytes, bytes]:
+    step, place = SUM_STEP.unpack_from(body)
+    return step, place, body[SUM_STEP.size :]
 
 
 def _only_head(taken: Taken, body: bytes) -> Taken:

@@ -26,7 +26,8 @@ RUNS_KEPT = 4
 RUN_NAME = re.compile(r"[0-9a-f]{16}")
 DEVICE_NAME = re.compile(r"device-\d+")
 DIGEST_BYTES = 32
-SETTINGS = "settings"
+SETTINGS, ADDENDS, REVEALED = "settings", "addends", "revealed"
+ROUND_BYTES = 8
 SKELETON = "skeleton"
 """The one array without ``state`` in its name."""
 
@@ -79,6 +80,34 @@ class Store:
     def last_download(self) -> int:
         """The last round whose download was kept; 0 for none."""
         return max(self._rounds("download"), default=0)
+
+    def keep_addends(self, round_number: int, data: bytes) -> None:
+        """Keep the numbers of an upload, which are added under masks."""
+        self._keep_of_round(ADDENDS, round_number, data)
+
+    def addends(self) -> tuple[int, bytes] | None:
+        """The round and the numbers of the last upload, if they are whole."""
+        return self._of_round(ADDENDS)
+
+    def keep_revealed(self, round_number: int, survivors: bytes) -> bool:
+        """Keep whose sum the numbers of a round are in; False if they are in another."""
+        known = self._of_round(REVEALED)
+        if known is not None and known[0] == round_number:
+            return known[1] == survivors
+        self._keep_of_round(REVEALED, round_number, survivors)
+        return True
+
+    def _of_round(self, name: str) -> tuple[int, bytes] | None:
+        try:
+            data = _read_sealed(self.path / name)
+        except (OSError, DamagedError):
+            return None
+        return int.from_bytes(data[:ROUND_BYTES], "little"), data[ROUND_BYTES:]
+
+    def _keep_of_round(self, name: str, round_number: int, data: bytes) -> None:
+        with self._writing():
+            self._make_room()
+            _write_sealed(self.path / name, round_number.to_bytes(ROUND_BYTES, "little") + data)
 
     def keep_settings(self, settings: bytes) -> None:
         """Keep what the server said of the run: what the weights are of."""

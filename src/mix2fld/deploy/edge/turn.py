@@ -111,15 +111,19 @@ def _take_turn(
     used = [weights for _, weights in result.snapshots_in_use(wire, device)]
     tests = TestSet(learning.stepper, learning.task, samples.test_inputs, samples.test_values)
     scores = tests.scores(used if order.watched else used[-1:])
+    upload, padding = message.body.data, 8 * len(message.body.data) - message.body.bits
+    if wire.masks and upload:  # the numbers stay here until they are added
+        store.keep_addends(order.round, upload)
+        upload, padding = upload[:1], 0
     store.save(order.round, after)
     return Trained(
         order.run,
         order.round,
         message.samples,
-        8 * len(message.body.data) - message.body.bits,
+        padding,
         result.seconds,
         [value for score in scores for value in score],
-        message.body.data,
+        upload,
         message.once.data if message.once else None,
     )
 

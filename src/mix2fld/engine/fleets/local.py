@@ -24,6 +24,7 @@ from mix2fld.engine.fleets.device_states import DeviceStates, StatesInMemory
 from mix2fld.engine.fleets.false_labels import add_false_labels
 from mix2fld.engine.fleets.replay_pool import ReplayPool
 from mix2fld.engine.local_phase import Learner, train_phase
+from mix2fld.engine.masked_sums import PartialSum, Total, add_in_memory
 from mix2fld.engine.messages import Message
 from mix2fld.engine.scenario import Scenario, attackers_of
 from mix2fld.engine.wire import Wire
@@ -216,6 +217,10 @@ class LocalFleet:
     def measure_models(self, models: Sequence[Tensors]) -> list[Score]:
         """Scores of models of anyone."""
         return self._tests.scores(models)
+
+    def add_up(self, part: PartialSum) -> Total | None:
+        """The devices' own exchange, in this process."""
+        return add_in_memory(self._scenario, part)
 
     def refuse(self, device: int, round_number: int, reason: str) -> None:
         """Unless a device attacks, none of this process is dishonest: its payload has a fault."""

@@ -25,6 +25,7 @@ from mix2fld.engine.fleets.ray_host import (
     UnknownStateError,
 )
 from mix2fld.engine.fleets.shard_messages import dump_states, load_states
+from mix2fld.engine.masked_sums import PartialSum, Total, add_in_memory
 from mix2fld.engine.scenario import Scenario, attackers_of
 from mix2fld.tasks.base import Score
 from mix2fld.types import Dataset, Model, State, Tensors
@@ -178,6 +179,10 @@ class RayFleet:
         if observed.snapshots:
             intermediate.append((observed.snapshots[-1][0], devices[observed.reference]))
         return Scores(devices, intermediate, found[len(before_end) :])
+
+    def add_up(self, part: PartialSum) -> Total | None:
+        """The devices' own exchange, in this process."""
+        return add_in_memory(self._scenario, part)
 
     def refuse(self, device: int, round_number: int, reason: str) -> None:
         """Unless a device attacks, none of a simulation is dishonest: its payload has a fault."""
