@@ -11,7 +11,7 @@ from mix2fld.base.errors import InputError
 from mix2fld.deploy.edge.messages import SumAnswer, SumOrder, Trained, pack, unpack
 from mix2fld.deploy.edge.store import Store
 from mix2fld.deploy.settings import check_deployable, check_flower
-from mix2fld.masking.collector import Overhead
+from mix2fld.masking.party import Overhead
 from toys import toy_config
 
 MASKED = {"sums": "masked", "sample_weights": "ignored", "aggregation": "mean"}

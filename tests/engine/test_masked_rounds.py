@@ -7,7 +7,7 @@ from mix2fld.base.errors import InputError
 from mix2fld.engine.masked_sums import PartialSum
 from mix2fld.engine.one_round import run_round, start_run
 from mix2fld.links import Memoryless
-from mix2fld.masking.collector import Overhead
+from mix2fld.masking.party import Overhead
 from mix2fld.protocols.weights import FL
 from mix2fld.runs.simulation import make_simulation
 from mix2fld.tasks.private_statistics import GRID, class_sums, deviations, measure_samples
@@ -146,6 +146,9 @@ def test_buffered_uploads_are_added_under_masks():
     ],
 )  # fmt: skip
 def test_what_has_no_meaning_under_masks_is_refused(fields, words):
-    with pytest.raises(InputError, match=words):
+    def start():
         config = toy_config(**{"protocol": "fl", **MASKED, **fields})
         start_run(*make_simulation(config, toy_dataset())[:2])
+
+    with pytest.raises(InputError, match=words):
+        start()

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mix2fld.base.discrete_noise import discrete_gaussian
-from mix2fld.masking.collector import Collector, Overhead
+from mix2fld.masking.collector import Collector
 from mix2fld.masking.in_memory import masked_sum
 from mix2fld.masking.keys import mask_of
-from mix2fld.masking.party import Party, Terms, pack_parts, unpack_parts, with_pair
+from mix2fld.masking.party import Overhead, Party, Terms, pack_parts, unpack_parts, with_pair
 from mix2fld.masking.shamir import PRIME, SECRET_BYTES, MaskError, join, split
 from toys import examples
 

@@ -13,7 +13,7 @@ from mix2fld.codecs import Addends, Encoded, Payload, PayloadError, Size, keeps_
 from mix2fld.codecs.weights import FULL_PRECISION
 from mix2fld.engine.messages import SERVER, Message
 from mix2fld.engine.policies import make_policy, policy_of
-from mix2fld.masking.collector import Overhead
+from mix2fld.masking.party import Overhead
 from mix2fld.protocols.base import Protocol
 from mix2fld.protocols.downlink import GlobalVersions
 from mix2fld.protocols.masked import MaskedSums

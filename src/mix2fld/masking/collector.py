@@ -1,36 +1,16 @@
 """The server's half of a masked sum: it hands on what devices tell each other, and adds."""
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 import numpy as np
 
 from mix2fld.masking.keys import KEY_BYTES, Words, crypto, mask_of
 from mix2fld.masking.party import (
-    ADVERT_BYTES,
-    NUMBER_BYTES,
-    SEALED_BYTES,
     Terms,
     masking_key,
     with_pair,
 )
-from mix2fld.masking.shamir import SHARE_BYTES, MaskError, join
-
-
-class Overhead(NamedTuple):
-    """Bits that a masked sum takes beside the numbers themselves, of one device."""
-
-    up: int = 0
-    down: int = 0
-
-    @classmethod
-    def of(cls, members: int) -> "Overhead":
-        """Keys, shares and what is revealed, where so many devices take part and none is lost."""
-        others = members - 1
-        up = ADVERT_BYTES + others * (NUMBER_BYTES + SEALED_BYTES)
-        up += members * (NUMBER_BYTES + SHARE_BYTES)
-        down = members * (NUMBER_BYTES + ADVERT_BYTES) + others * (NUMBER_BYTES + SEALED_BYTES)
-        return cls(8 * up, 8 * (down + members * NUMBER_BYTES))
+from mix2fld.masking.shamir import MaskError, join
 
 
 class Collector:

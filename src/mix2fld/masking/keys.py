@@ -20,7 +20,7 @@ def crypto() -> Any:
     except ImportError:
         raise InputError(
             "sums = masked needs cryptography, which is not installed; install it with: pip "
-            "install 'mix2fld[sums]'"
+            "install cryptography"
         ) from None
     return ciphers
 

@@ -29,6 +29,22 @@ class Terms(NamedTuple):
     """Numbers are added modulo 2^bits."""
 
 
+class Overhead(NamedTuple):
+    """Bits that a masked sum takes beside the numbers themselves, of one device."""
+
+    up: int = 0
+    down: int = 0
+
+    @classmethod
+    def of(cls, members: int) -> "Overhead":
+        """Keys, shares and what is revealed, where so many devices take part and none is lost."""
+        others = members - 1
+        up = ADVERT_BYTES + others * (NUMBER_BYTES + SEALED_BYTES)
+        up += members * (NUMBER_BYTES + SHARE_BYTES)
+        down = members * (NUMBER_BYTES + ADVERT_BYTES) + others * (NUMBER_BYTES + SEALED_BYTES)
+        return cls(8 * up, 8 * (down + members * NUMBER_BYTES))
+
+
 class Party:
     """One device in one sum, from 32 secret random bytes."""
 

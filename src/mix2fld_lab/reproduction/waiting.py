@@ -1,12 +1,17 @@
-"""What waiting costs: servers that wait and servers that do not, over NB-IoT, at unequal speeds.
+"""What waiting costs: servers that wait and servers that do not, at unequal speeds.
+
+Over NB-IoT, where devices share the band, and by a trace, in which each has a rate that wanders and
+is away at times.
 
 ``mix2fld reproduce waiting``: every run into its folder, so that the same command resumes; then
 records, a figure and a page.
 """
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +19,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mix2fld.base.files import write_atomic
+from mix2fld.base.streams import stream
 from mix2fld.config.settings import PRESETS, Config
 from mix2fld.protocols.table import get_protocol
 from mix2fld.runs.loop import Watcher
@@ -35,6 +41,14 @@ SETTING: dict[str, Any] = {
     "curve_points": 1,
 }
 """What all runs share, beside the link: 20 minutes for a transfer, or FL never arrives."""
+LINKS = ("nb-iot", "trace")
+LINK_WORDS = {"nb-iot": "NB-IoT", "trace": "by trace"}
+TRACE_STEP_S, TRACE_STEPS = 10, 720
+TRACE_KBPS, TRACE_SPREAD, TRACE_MEMORY = 20.0, 1.0, 0.95
+"""Of an uplink: its median rate, the standard deviation of its logarithm, and how much of that is
+left after a step; a downlink has twice the rate."""
+TRACE_LEAVES, TRACE_RETURNS = 0.03, 0.1
+"""Probabilities in each step; devices are away for a quarter of the time."""
 SCALED_DOWN = {"devices": 10, "samples_per_device": 100, "local_steps": 20, "test_samples": 500}
 PROTOCOLS = ("murmur:bits=1400", "fl8")
 SHARES = (0.9, 0.95)
@@ -56,9 +70,13 @@ class Server:
     downlink: dict[str, Any] = field(default_factory=lambda: {"downlink": "coded"})
     """What it multicasts: a coded step, or weights in a few bits."""
 
-    def config(self, protocol: str, seed: int, changes: dict[str, Any]) -> Config:
-        """A run with as many uploads as all others."""
+    def config(
+        self, protocol: str, seed: int, changes: dict[str, Any], trace: Path | None = None
+    ) -> Config:
+        """A run with as many uploads as all others, over NB-IoT or by a trace."""
         config = Config.of(**PRESETS["nb-iot"]).replace(**{**SETTING, **self.downlink, **changes})
+        if trace is not None:
+            config = config.replace(link="trace", trace=trace)
         devices = config.data.devices
         uploads = max(1, self.uploads * devices // DEVICES)
         name, _, more = self.wait.partition(":")
@@ -84,17 +102,41 @@ def measure(
 ) -> None:
     """Run what is missing, and write the records after every run."""
     changes = {**SCALED_DOWN, "rounds": 2} if quick else {}
+    devices = changes.get("devices", DEVICES)
     found: list[dict[str, Any]] = []
-    for seed in seeds:
-        for protocol in PROTOCOLS:
-            for server in SERVERS:
-                config = server.config(protocol, seed, changes)
-                folder = out / server.wait.translate(str.maketrans(":,=", "---"))
-                (result,) = run(config, folder, watcher=watcher)
-                found.append({**record(server, result), "made_with": made_with()})
-                text = json.dumps({"setting": {**SETTING, **changes}, "runs": found}, indent=1)
-                records.parent.mkdir(parents=True, exist_ok=True)
-                write_atomic(records, (text + "\n").encode())
+    for link, seed, protocol, server in product(LINKS, seeds, PROTOCOLS, SERVERS):
+        name = server.wait.translate(str.maketrans(":,=", "---"))
+        folder, trace = out / name, None
+        if link == "trace":
+            folder, trace = (
+                out / link / name,
+                write_trace(out / link / f"{seed}.csv", devices, seed),
+            )
+        config = server.config(protocol, seed, changes, trace)
+        (result,) = run(config, folder, watcher=watcher)
+        found.append({"link": link, **record(server, result), "made_with": made_with()})
+        text = json.dumps({"setting": {**SETTING, **changes}, "runs": found}, indent=1)
+        records.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(records, (text + "\n").encode())
+
+
+def write_trace(path: Path, devices: int, seed: int) -> Path:
+    """An invented trace of two hours: rates that wander, and devices that come and go."""
+    rng = stream(seed, "trace of waiting")
+    place, here = rng.normal(size=devices), np.ones(devices, np.bool_)
+    lines = ["time_s,device,uplink_kbps,downlink_kbps,available"]
+    for step in range(TRACE_STEPS):
+        rates = TRACE_KBPS * np.exp(TRACE_SPREAD * place)
+        lines += [
+            f"{TRACE_STEP_S * step},{device},{rate:.3f},{2 * rate:.3f},{int(here[device])}"
+            for device, rate in enumerate(rates.tolist())
+        ]
+        moved = math.sqrt(1 - TRACE_MEMORY**2) * rng.normal(size=devices)
+        place, chance = TRACE_MEMORY * place + moved, rng.random(devices)
+        here = np.where(here, chance >= TRACE_LEAVES, chance < TRACE_RETURNS)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, ("\n".join(lines) + "\n").encode())
+    return path
 
 
 def record(server: Server, result: RunResult) -> dict[str, Any]:
@@ -132,9 +174,12 @@ def load(records: Path) -> dict[str, Any]:
     return found
 
 
-def _runs(records: dict[str, Any], protocol: str, server: Server) -> list[dict[str, Any]]:
-    known = {"protocol": protocol, "server": server.wait}
-    return [one for one in records["runs"] if known.items() <= one.items()]
+def _runs(
+    records: dict[str, Any], protocol: str, server: Server, link: str = LINKS[0]
+) -> list[dict[str, Any]]:
+    known = {"protocol": protocol, "server": server.wait, "link": link}
+    runs = ({"link": LINKS[0], **one} for one in records["runs"])
+    return [one for one in runs if known.items() <= one.items()]
 
 
 def _reached(one: dict[str, Any], score: float) -> tuple[float, float] | None:
@@ -145,13 +190,15 @@ def _reached(one: dict[str, Any], score: float) -> tuple[float, float] | None:
     return None
 
 
-def rows(records: dict[str, Any]) -> list[list[str]]:
+def rows(records: dict[str, Any], link: str = LINKS[0]) -> list[list[str]]:
     """A row for each protocol and server: means over seeds."""
     found = []
     for protocol in PROTOCOLS:
-        ends = {one["seed"]: one["points"][-1][2] for one in _runs(records, protocol, SERVERS[0])}
+        ends = {
+            one["seed"]: one["points"][-1][2] for one in _runs(records, protocol, SERVERS[0], link)
+        }
         for server in SERVERS:
-            own = _runs(records, protocol, server)
+            own = _runs(records, protocol, server, link)
             if not own:
                 continue
             cells = [get_protocol(protocol).title, server.title]
@@ -175,22 +222,26 @@ def rows(records: dict[str, Any]) -> list[list[str]]:
     return found
 
 
-def fastest(records: dict[str, Any]) -> list[dict[str, str]]:
+def fastest(records: dict[str, Any], link: str = LINKS[0]) -> list[dict[str, str]]:
     """For each protocol, who reaches the higher share first, and who last, in minutes."""
     found = []
     for protocol in PROTOCOLS:
-        ends = {one["seed"]: one["points"][-1][2] for one in _runs(records, protocol, SERVERS[0])}
+        ends = {
+            one["seed"]: one["points"][-1][2] for one in _runs(records, protocol, SERVERS[0], link)
+        }
         times: dict[str, float] = {}
         never = []
         for server in SERVERS:
             when = [
                 _reached(one, SHARES[-1] * ends[one["seed"]])
-                for one in _runs(records, protocol, server)
+                for one in _runs(records, protocol, server, link)
             ]
             if when and all(at is not None for at in when):
                 times[server.title] = float(np.mean([at[0] for at in when if at])) / 60
             elif when:
                 never.append(server.title)
+        if not times and not never:
+            continue
         order = sorted(times, key=times.__getitem__)
         found.append(
             {
@@ -199,6 +250,30 @@ def fastest(records: dict[str, Any]) -> list[dict[str, str]]:
                 "never": ", ".join(never),
             }
         )
+    return found
+
+
+def end_losses(records: dict[str, Any], link: str = LINKS[0]) -> list[str]:
+    """By what the servers that do not wait are worse than one that does, in sentences."""
+    found = []
+    for protocol in PROTOCOLS:
+        own = {server.title: _runs(records, protocol, server, link) for server in SERVERS}
+        waits = own[SERVERS[0].title]
+        measures = {
+            "points of accuracy at the end": lambda one: -100 * one["points"][-1][2],
+            "hours for as many uploads": lambda one: one["points"][-1][0] / 3600,
+            "joules for as many uploads": lambda one: one["points"][-1][1],
+        }
+        for server in SERVERS[1:3]:
+            for words, of in measures.items():
+                if not own[server.title] or not waits:
+                    continue
+                more = np.mean([of(one) for one in own[server.title]])
+                more -= np.mean([of(one) for one in waits])
+                if more > 0:
+                    title = get_protocol(protocol).title
+                    loses = "fewer" if words.startswith("points") else "more"
+                    found.append(f"{title}, {server.title}: {more:.2f} {loses} {words}")
     return found
 
 
@@ -213,15 +288,23 @@ def _downloads(records: dict[str, Any]) -> list[str]:
     ]
 
 
+def links_of(records: dict[str, Any]) -> list[str]:
+    """Of which there are runs."""
+    known = {one.get("link", LINKS[0]) for one in records["runs"]}
+    return [link for link in LINKS if link in known]
+
+
 def draw(records: dict[str, Any], path: Path) -> None:
-    """Accuracy over hours and over joules, a row for each protocol."""
+    """Accuracy over hours and over joules, a row for each link and protocol."""
+    shown = [(link, protocol) for link in links_of(records) for protocol in PROTOCOLS]
     figure, grid = plt.subplots(
-        len(PROTOCOLS), 2, figsize=(9.6, 6.4), layout="constrained", sharey="row", squeeze=False
-    )
-    for line, protocol in zip(grid, PROTOCOLS, strict=True):
+        len(shown), 2, figsize=(9.6, 3.2 * len(shown)), layout="constrained", sharey="row",
+        squeeze=False,
+    )  # fmt: skip
+    for line, (link, protocol) in zip(grid, shown, strict=True):
         for axes, place, unit in zip(line, (0, 1), (3600.0, 1.0), strict=True):
             for server in SERVERS:
-                for number, one in enumerate(_runs(records, protocol, server)):
+                for number, one in enumerate(_runs(records, protocol, server, link)):
                     points = [point for point in one["points"] if point[2] is not None]
                     label = server.title if number == 0 else None
                     axes.plot(
@@ -231,7 +314,9 @@ def draw(records: dict[str, Any], path: Path) -> None:
                     )  # fmt: skip
             axes.grid(alpha=0.3)
             axes.set(xlabel="simulated hours" if place == 0 else "joules of a device, mean")
-        line[0].set(ylabel="test accuracy, %", title=get_protocol(protocol).title)
+        line[0].set(
+            ylabel="test accuracy, %", title=f"{get_protocol(protocol).title}, {LINK_WORDS[link]}"
+        )
     grid[0][0].legend(fontsize=8)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)
@@ -246,9 +331,24 @@ def render(records: dict[str, Any]) -> str:
         setting=records["setting"],
         made_with=said_of(*records["runs"]),
         seeds=sorted({one["seed"] for one in records["runs"]}),
-        rows=rows(records),
+        links=[
+            (
+                LINK_WORDS[link],
+                fastest(records, link),
+                rows(records, link),
+                end_losses(records, link),
+            )
+            for link in links_of(records)
+        ],
+        trace={
+            "hours": TRACE_STEP_S * TRACE_STEPS / 3600,
+            "kbps": TRACE_KBPS,
+            "spread": TRACE_SPREAD,
+            "away": 1 / (1 + TRACE_RETURNS / TRACE_LEAVES),
+            "seconds": TRACE_STEP_S,
+        },
+        first=rows(records)[0][0],
         uploads=records["setting"].get("rounds", ROUNDS) * records["setting"]["devices"],
-        fastest=fastest(records),
         share=f"{100 * SHARES[-1]:.0f} %",
         downloads=_downloads(records),
         mixings=", ".join(f"`{server.wait}`" for server in SERVERS[1:3]),
