@@ -9,7 +9,7 @@ records, a figure and a page.
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -259,7 +259,7 @@ def end_losses(records: dict[str, Any], link: str = LINKS[0]) -> list[str]:
     for protocol in PROTOCOLS:
         own = {server.title: _runs(records, protocol, server, link) for server in SERVERS}
         waits = own[SERVERS[0].title]
-        measures = {
+        measures: dict[str, Callable[[dict[str, Any]], float]] = {
             "points of accuracy at the end": lambda one: -100 * one["points"][-1][2],
             "hours for as many uploads": lambda one: one["points"][-1][0] / 3600,
             "joules for as many uploads": lambda one: one["points"][-1][1],
