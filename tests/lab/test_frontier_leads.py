@@ -40,7 +40,7 @@ def test_the_overview_counts_who_wins() -> None:
     assert "best server's model is theirs in 1." in told
     assert "lead in: MNIST, two shards a device (Mix2FLD by 5.0 points, clearly)." in told
     assert "relatives are on the frontier only in: MNIST, two shards a device (Mix2FLD)." in told
-    assert summary({"mnist-iid": ours}).endswith("nowhere.")
+    assert summary({"mnist-iid": ours}).endswith("in no setting.")
 
 
 def reached(key: str, accuracies: list[float], bits: float = 1000) -> Point:
@@ -81,7 +81,7 @@ def test_a_setting_that_repeats_the_runs_of_another_counts_once() -> None:
     told = summary({"mnist-non-iid": each, "mnist-non-iid-paper-link": other})
     assert "in 1 of 1 settings" in told
     assert "count once" in told
-    assert f"delivered: {SETTINGS['mnist-non-iid-paper-link'].title}." in told
+    assert f"not counted again: {SETTINGS['mnist-non-iid-paper-link'].title}." in told
     other[1] = reached("fl8", [0.88, 0.893], 5e5)
     told = summary({"mnist-non-iid": each, "mnist-non-iid-paper-link": other})
     assert "in 2 of 2 settings" in told
