@@ -3,7 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 BENCH := .venv-bench
-PYTEST_IN_PARALLEL = OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
+# Bytecode is kept whatever the shell says: tests start some hundred processes.
+PYTEST_IN_PARALLEL = PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 \
+	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help install run report clean test test-all check format hooks coverage search upgrade docs programs test-deploy test-mqtt test-cluster test-arm fuzz crash soak reproduce frontier ledger sensors links rl numbers robustness testbed bench bench-growth bench-many bench-cluster bench-wire screenshots package wheels bom lock

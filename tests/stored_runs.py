@@ -12,6 +12,7 @@ from reliability.faults import Quiet
 from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 from mix2fld.report.live import PageServer, make_server
+from mix2fld.runs.results import RunResult
 from mix2fld.runs.simulation import run
 from mix2fld.types import Dataset
 from toys import CoinLink, save_dataset, toy_config, toy_dataset, toy_grid
@@ -95,6 +96,22 @@ def run_short(out: Path, stop_after: int = 99, config: Config = SHORT_RUN) -> li
     with pytest.raises(KeyboardInterrupt) if stop_after < 99 else nullcontext():
         run(config, out, dataset=toy_dataset(), watcher=listener)
     return listener.notes
+
+
+def check_resumed(folder: Path, config: Config, *stops: int, **given: Any) -> list[RunResult]:
+    """A run that stops after each of these rounds and is resumed leaves the bytes of a whole one.
+
+    Returns the whole one.
+    """
+    given = {"dataset": toy_dataset(), **given}
+    whole = run(config, folder / "whole", watcher=Quiet(), **given)
+    for rounds in stops:
+        with pytest.raises(KeyboardInterrupt):
+            run(config, folder / "cut", watcher=Quiet(rounds), **given)
+    run(config, folder / "cut", watcher=(last := Quiet()), **given)
+    assert not [note for note in last.notes if "damaged" in note]
+    assert contents(folder / "cut") == contents(folder / "whole")
+    return whole
 
 
 def intact(folder: Path) -> dict[str, bytes]:

@@ -17,7 +17,7 @@ from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.simulation import make_simulation, run
 from mix2fld.runs.state_files import StatesInFiles
 from mix2fld.types import State
-from stored_runs import contents
+from stored_runs import check_resumed, contents
 from toys import CoinLink, examples, toy_config, toy_dataset
 
 MANY = {"devices": 12, "samples_per_device": 20, "participants": 3, "rounds": 3}
@@ -43,13 +43,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_files(
 ) -> None:
     monkeypatch.setattr(state_files, "FILES", files)
     config = toy_config(protocol=name, device_states="disk", **{**MANY, "rounds": 6})
-    given = {"dataset": toy_dataset(), "link": CoinLink()}
-    run(config, tmp_path / "once", **given)
-    for after in (1, 4):
-        with pytest.raises(KeyboardInterrupt):
-            run(config, tmp_path / "often", watcher=Quiet(after), **given)
-    run(config, tmp_path / "often", **given)
-    assert contents(tmp_path / "often" / f"{name}-s0") == contents(tmp_path / "once" / f"{name}-s0")
+    check_resumed(tmp_path, config, 1, 4, link=CoinLink())
 
 
 def test_a_round_writes_only_what_changed(tmp_path: Path) -> None:

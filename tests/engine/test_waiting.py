@@ -1,6 +1,5 @@
 """Policies of time: who is waited for, who shares the link, and what a kill leaves of it."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +14,9 @@ from mix2fld.links import Memoryless, make_link
 from mix2fld.protocols.parts import Turn
 from mix2fld.protocols.table import PROTOCOLS, single_runs
 from mix2fld.runs.link_plan import plan_link
-from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import make_simulation
 from mix2fld.types import Delivery
-from stored_runs import contents
+from stored_runs import check_resumed
 from toys import representatives, toy_config, toy_dataset
 
 STEP_US = (1e5, 2e5, 3e5, 9e5)
@@ -116,22 +114,6 @@ def test_a_deadline_ends_the_round():
     assert [info["uploads"]["delivered"] for info in nobody.rounds] == [0, 0]
 
 
-class KilledError(Exception):
-    """In the middle of a run."""
-
-
-class KilledAfter(Watcher):
-    """Stops a run when so many of its rounds are written."""
-
-    def __init__(self, rounds):
-        self.left = rounds
-
-    def round_done(self, config, info):
-        self.left -= 1
-        if not self.left:
-            raise KilledError
-
-
 @pytest.mark.parametrize("wait", ["quorum:2", "deadline:2.5"])
 @pytest.mark.parametrize("protocol", ["fl", "mix2fld"])
 def test_a_run_resumes_to_the_same_bytes_while_devices_compute(tmp_path: Path, protocol, wait):
@@ -139,16 +121,8 @@ def test_a_run_resumes_to_the_same_bytes_while_devices_compute(tmp_path: Path, p
         **SPEEDS, "protocol": protocol, "rounds": 5, "wait": wait, "link": "rayleigh",
         "bandwidth_hz": 2e5, "max_slots": 3000, "uplink_power_dbm": 12.0,
     })  # fmt: skip
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    mix2fld.run(config, whole, dataset=toy_dataset())
-    for _ in range(4):
-        with pytest.raises(KilledError):
-            mix2fld.run(config, parts, dataset=toy_dataset(), watcher=KilledAfter(1))
-    mix2fld.run(config, parts, dataset=toy_dataset())
-    name = config.run_name
-    assert contents(whole) == contents(parts)  # no checkpoint was rejected
-    lines = (whole / name / "rounds.jsonl").read_text().splitlines()
-    asked = [len(json.loads(line)["asked"]) for line in lines]
+    (whole,) = check_resumed(tmp_path, config, *range(1, 5))
+    asked = [len(info["asked"]) for info in whole.rounds]
     assert min(asked) < 4  # somebody was still computing
 
 
@@ -198,13 +172,7 @@ def test_a_server_that_does_not_wait_resumes_to_the_same_bytes(tmp_path: Path, p
         **SPEEDS, "protocol": protocol, "rounds": 6, "wait": wait, "link": "rayleigh",
         "bandwidth_hz": 2e5, "max_slots": 3000, "uplink_power_dbm": 12.0,
     })  # fmt: skip
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    mix2fld.run(config, whole, dataset=toy_dataset())
-    for _ in range(5):
-        with pytest.raises(KilledError):
-            mix2fld.run(config, parts, dataset=toy_dataset(), watcher=KilledAfter(1))
-    mix2fld.run(config, parts, dataset=toy_dataset())
-    assert contents(whole) == contents(parts)  # no checkpoint was rejected
+    check_resumed(tmp_path, config, *range(1, 6))
 
 
 def test_every_upload_is_a_step_of_an_asynchronous_server():
@@ -393,12 +361,5 @@ def test_devices_that_come_and_go_resume_to_the_same_bytes(tmp_path: Path, wait,
         **SPEEDS, "protocol": "topk", "rounds": 6, "wait": wait, "leave_probability": 0.4,
         "return_probability": 0.5, "participants": 3, "device_states": states,
     })  # fmt: skip
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    mix2fld.run(config, whole, dataset=toy_dataset())
-    for _ in range(5):
-        with pytest.raises(KilledError):
-            mix2fld.run(config, parts, dataset=toy_dataset(), watcher=KilledAfter(1))
-    mix2fld.run(config, parts, dataset=toy_dataset())
-    assert contents(whole) == contents(parts)
-    lines = (whole / config.run_name / "rounds.jsonl").read_text().splitlines()
-    assert len({len(json.loads(line)["asked"]) for line in lines}) > 1
+    (whole,) = check_resumed(tmp_path, config, *range(1, 6))
+    assert len({len(info["asked"]) for info in whole.rounds}) > 1

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from reliability.faults import Quiet
 from torch import nn
 
 from mix2fld import run
@@ -10,7 +9,7 @@ from mix2fld.base.errors import InputError
 from mix2fld.deploy.settings import check_deployable
 from mix2fld.models import from_torch, make_model, weight_names
 from mix2fld.models.trained import personal_places
-from stored_runs import contents
+from stored_runs import check_resumed
 from toys import LABELS, toy_config, toy_dataset
 
 DATA = toy_dataset()
@@ -125,8 +124,4 @@ def test_the_server_has_no_whole_model():
 def test_a_resumed_run_has_the_same_bytes(tmp_path, states):
     fields = {"model": "mlp", "personal": "head", "update_bits": 200, "device_states": states}
     config = toy_config(protocol="murmur", rounds=3, **fields)
-    run(config, tmp_path / "once", dataset=DATA)
-    with pytest.raises(KeyboardInterrupt):
-        run(config, tmp_path / "again", dataset=DATA, watcher=Quiet(1))
-    run(config, tmp_path / "again", dataset=DATA)
-    assert contents(tmp_path / "again") == contents(tmp_path / "once")
+    check_resumed(tmp_path, config, 1, dataset=DATA)

@@ -22,7 +22,7 @@ from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.protocols.updates import Murmur
 from mix2fld.runs.simulation import run
 from mix2fld.types import Dimensions, SampleFormat, ServerState
-from stored_runs import contents
+from stored_runs import check_resumed
 from toys import CoinLink, RoomyDownlink, simulation_of, toy_config, toy_dataset
 
 LARGE = ("fl", "fl8", "projected")
@@ -294,16 +294,7 @@ def test_devices_that_begin_differently_are_sent_weights_first() -> None:
 )
 def test_a_run_that_was_stopped_has_the_same_bytes(tmp_path: Path, fields: Any) -> None:
     config = toy_config(**fields, rounds=5)
-    run(config, tmp_path / "whole", dataset=toy_dataset(), link=CoinLink())
-    for rounds in (1, 4):
-        with pytest.raises(KeyboardInterrupt):
-            run(
-                config, tmp_path / "cut", dataset=toy_dataset(), link=CoinLink(),
-                watcher=Quiet(rounds),
-            )  # fmt: skip
-    run(config, tmp_path / "cut", dataset=toy_dataset(), link=CoinLink())
-    whole = contents(tmp_path / "whole" / config.run_name)
-    assert contents(tmp_path / "cut" / config.run_name) == whole
+    check_resumed(tmp_path, config, 1, 4, link=CoinLink())
 
 
 @pytest.mark.parametrize(

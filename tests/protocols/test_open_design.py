@@ -12,7 +12,6 @@ from examples.own_uplink import LargeEntries, Largest
 from examples.scaffold import Scaffold
 from hypothesis import given
 from hypothesis import strategies as st
-from reliability.faults import Quiet
 
 from mix2fld.base.errors import InputError
 from mix2fld.extend import FL, StepInfo, parameter
@@ -21,7 +20,7 @@ from mix2fld.runs.link_plan import plan_all
 from mix2fld.runs.simulation import make_simulation, run
 from mix2fld.sweep.jobs import Job
 from mix2fld.types import Dimensions, SampleFormat
-from stored_runs import contents
+from stored_runs import check_resumed
 from toys import CoinLink, toy_config, toy_dataset
 
 PROTOCOLS.pop("scaffold", None)  # other tests know the table without the example
@@ -46,19 +45,7 @@ DIMS = Dimensions(((3, 5), (5,)), 4, SampleFormat((8, 8, 1)), 10, 8, (8, 8, 1))
 )
 def test_what_is_remembered_survives_a_stop(tmp_path: Path, fields, link) -> None:
     config = toy_config(**fields, rounds=4)
-    run(config, tmp_path / "whole", dataset=toy_dataset(), link=link())
-    for rounds in (1, 3):
-        with pytest.raises(KeyboardInterrupt):
-            run(
-                config,
-                tmp_path / "cut",
-                dataset=toy_dataset(),
-                link=link(),
-                watcher=Quiet(rounds),
-            )
-    run(config, tmp_path / "cut", dataset=toy_dataset(), link=link())
-    whole = contents(tmp_path / "whole" / config.run_name)
-    assert contents(tmp_path / "cut" / config.run_name) == whole
+    check_resumed(tmp_path, config, 1, 3, link=link())
 
 
 def test_bits_of_a_sparse_update_are_those_that_it_has() -> None:

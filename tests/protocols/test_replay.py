@@ -10,7 +10,6 @@ import pytest
 from flwr.app import Context, Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reliability.faults import Quiet
 
 from deploy.lab import (
     assert_same_as_engine,
@@ -24,7 +23,7 @@ from mix2fld.codecs import Outputs, PayloadError, SeedSamples, Weights, WithSeed
 from mix2fld.deploy.client_app import app
 from mix2fld.deploy.edge.store import Store
 from mix2fld.engine.plan import plan_transfers
-from mix2fld.runs.simulation import Simulation, run
+from mix2fld.runs.simulation import Simulation
 from mix2fld.tasks.replay import (
     REPLAY,
     Extra,
@@ -36,7 +35,8 @@ from mix2fld.tasks.replay import (
     with_replay,
 )
 from mix2fld.types import Dimensions, SampleFormat, Seeds
-from toys import CoinLink, DeadDownlink, RoomyDownlink, simulation_of, toy_config, toy_dataset
+from stored_runs import check_resumed
+from toys import CoinLink, DeadDownlink, RoomyDownlink, simulation_of, toy_config
 
 ROWS = ("fld", "mixfld", "mix2fld", "murmur-mix")
 DIMS = Dimensions(((3,), (2, 2)), 3, SampleFormat((4, 4, 1)), 5, 3, (2, 2, 1))
@@ -222,16 +222,7 @@ def test_devices_that_did_not_listen_hear_later() -> None:
 
 def test_a_run_is_resumed_with_its_seeds(tmp_path: Path) -> None:
     config = toy_config(protocol="mix2fld", replay=0.4, logit_adjustment=1.0, rounds=4)
-    link = CoinLink()
-    (whole,) = run(config, tmp_path / "whole", dataset=toy_dataset(), link=link)
-
-    with pytest.raises(KeyboardInterrupt):
-        run(config, tmp_path / "halves", dataset=toy_dataset(), link=link, watcher=Quiet(2))
-    (halves,) = run(config, tmp_path / "halves", dataset=toy_dataset(), link=link)
-    assert halves.rounds == whole.rounds
-    for name in ("rounds.jsonl", "summary.json", "checkpoint.safetensors"):
-        paths = [tmp_path / part / "mix2fld-s0" / name for part in ("whole", "halves")]
-        assert paths[0].read_bytes() == paths[1].read_bytes()
+    check_resumed(tmp_path, config, 2, link=CoinLink())
 
 
 @pytest.mark.parametrize("name", ["mixfld", "mix2fld"])

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reliability.faults import Quiet
 
 from deploy.lab import assert_same_as_engine, deployed_config, run_in_process
 from mix2fld.base.errors import InputError
@@ -21,12 +20,12 @@ from mix2fld.protocols.parts import Device, Turn
 from mix2fld.protocols.seed_screening import judge_labels
 from mix2fld.protocols.suspects import in_words
 from mix2fld.protocols.weights import no_outputs
-from mix2fld.runs.simulation import run
 from mix2fld.tasks.losses import label_loss
 from mix2fld.tasks.replay import REPLAY
 from mix2fld.tasks.stepper import Start, draw_samples
 from mix2fld.types import Dimensions, Local, SampleFormat, Samples, Upload
-from toys import LABELS, CoinLink, simulation_of, toy_config, toy_dataset
+from stored_runs import check_resumed
+from toys import LABELS, CoinLink, simulation_of, toy_config
 
 DIMS = Dimensions(((3,),), 3, SampleFormat((4, 4, 1)), 5, 3, (2, 2, 1))
 simulate = partial(simulation_of, "cfd")
@@ -139,14 +138,8 @@ def test_seeds_that_nobody_labelled_keep_their_own_label() -> None:
 
 def test_over_a_link_that_loses_half(tmp_path: Path) -> None:
     config = toy_config(protocol="cfd", rounds=6, local_steps=5)
-    link = CoinLink()
-    (whole,) = run(config, tmp_path / "whole", dataset=toy_dataset(), link=link)
+    (whole,) = check_resumed(tmp_path, config, 3, link=CoinLink())
     assert len({info["bits"]["up"] for info in whole.rounds}) > 2
-
-    with pytest.raises(KeyboardInterrupt):
-        run(config, tmp_path / "halves", dataset=toy_dataset(), link=link, watcher=Quiet(3))
-    (halves,) = run(config, tmp_path / "halves", dataset=toy_dataset(), link=link)
-    assert halves.rounds == whole.rounds
 
 
 @pytest.mark.parametrize("bits", [1, 4])

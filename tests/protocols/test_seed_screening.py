@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from reliability.faults import Quiet
 
 import mix2fld
 from mix2fld.base.errors import InputError
@@ -13,9 +12,10 @@ from mix2fld.config.settings import PRESETS, Config
 from mix2fld.engine.attacks import mislabel, plant_backdoor
 from mix2fld.engine.one_round import run_round
 from mix2fld.protocols.seed_screening import NO_VERDICT, judge_seeds
-from mix2fld.runs.simulation import make_simulation, resume_run
+from mix2fld.runs.simulation import make_simulation
 from mix2fld.tasks.replay import REPLAY
 from mix2fld.types import Seeds
+from stored_runs import check_resumed
 from toys import BARS, bars
 
 
@@ -109,15 +109,7 @@ def test_the_student_is_spared_and_the_record_says_so(protocol: str) -> None:
 
 def test_a_resumed_run_judges_as_the_first_did(tmp_path: Path) -> None:
     """The same bytes: also the seconds that judging takes are counted once."""
-    config = config_of(attack="seed-label-shift", attackers=1)
-
-    mix2fld.run(config, tmp_path / "whole", dataset=bars())
-    with pytest.raises(KeyboardInterrupt):
-        mix2fld.run(config, tmp_path / "cut", dataset=bars(), watcher=Quiet(1))
-    resume_run(tmp_path / "cut" / config.run_name, bars())
-    one, other = (tmp_path / name / config.run_name for name in ("whole", "cut"))
-    for name in ("rounds.jsonl", "summary.json", "checkpoint.safetensors"):
-        assert (one / name).read_bytes() == (other / name).read_bytes()
+    check_resumed(tmp_path, config_of(attack="seed-label-shift", attackers=1), 1, dataset=bars())
 
 
 def test_seeds_that_come_later_are_judged_with_all_others() -> None:

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reliability.faults import Quiet
 
 from deploy.lab import assert_same_as_engine, deployed_config, run_in_process
 from mix2fld.base.errors import InputError
@@ -42,6 +41,7 @@ from mix2fld.types import (
     Update,
     Upload,
 )
+from stored_runs import check_resumed
 from toy_statistics import some_features, statistics_of
 from toys import LABELS, SIDE, CoinLink, simulation_of, toy_config, toy_dataset
 
@@ -309,13 +309,7 @@ def test_updates_count_until_the_first_statistics_come_and_then_from_the_closed_
 @pytest.mark.parametrize("name", ["statistics", "own-statistics", "murmur-stat"])
 def test_a_run_is_resumed_with_its_statistics(tmp_path: Path, name: str) -> None:
     config = toy_config(protocol=name, model="paper-cnn", feature_side=2, rounds=4)
-    link = CoinLink()
-    (whole,) = run(config, tmp_path / "whole", dataset=toy_dataset(), link=link)
-
-    with pytest.raises(KeyboardInterrupt):
-        run(config, tmp_path / "halves", dataset=toy_dataset(), link=link, watcher=Quiet(1))
-    (halves,) = run(config, tmp_path / "halves", dataset=toy_dataset(), link=link)
-    assert halves.rounds == whole.rounds
+    check_resumed(tmp_path, config, 1, link=CoinLink())
 
 
 @pytest.mark.parametrize("name", ["statistics", "own-statistics", "murmur-stat"])

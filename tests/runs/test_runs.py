@@ -11,27 +11,16 @@ from mix2fld.engine.divergence import DivergedError
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.config_file import load_sealed_config
 from mix2fld.runs.simulation import run
-from stored_runs import contents
+from stored_runs import check_resumed, contents
 from toys import CoinLink, toy_config, toy_dataset
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path, name: str) -> None:
     config = toy_config(protocol=name, rounds=3)
-    run(config, tmp_path / "whole", dataset=toy_dataset(), link=CoinLink())
-    for rounds in (1, 2):
-        with pytest.raises(KeyboardInterrupt):
-            run(
-                config,
-                tmp_path / "cut",
-                dataset=toy_dataset(),
-                link=CoinLink(),
-                watcher=Quiet(rounds),
-            )
-    run(config, tmp_path / "cut", dataset=toy_dataset(), link=CoinLink())
+    check_resumed(tmp_path, config, 1, 2, link=CoinLink())
     whole = contents(tmp_path / "whole" / config.run_name)
     assert set(whole) == {"config.toml", "rounds.jsonl", "checkpoint.safetensors", "summary.json"}
-    assert contents(tmp_path / "cut" / config.run_name) == whole
 
 
 def test_a_round_written_without_its_checkpoint_is_played_again(tmp_path: Path) -> None:

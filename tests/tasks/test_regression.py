@@ -20,13 +20,12 @@ from mix2fld.engine.one_round import start_run
 from mix2fld.protocols.inverse_mixup import inverse_groups, unmixed_numbers
 from mix2fld.protocols.seed_samples import mixed_samples
 from mix2fld.protocols.table import PROTOCOLS
-from mix2fld.runs.loop import Watcher
-from mix2fld.runs.reader import read_run
 from mix2fld.runs.simulation import make_simulation
 from mix2fld.tasks.losses import distillation_loss, label_loss
 from mix2fld.tasks.regression import Regression
 from mix2fld.tasks.table import as_record, from_record
 from mix2fld.types import Dataset, Model, Seeds
+from stored_runs import check_resumed
 
 FEATURES, DEVICES = 5, 4
 SLOPES = np.random.default_rng(5).normal(size=(FEATURES, 2))
@@ -231,21 +230,7 @@ def test_rare_bins_are_what_rare_labels_are() -> None:
 @pytest.mark.parametrize("protocol", ["mix2fld", "statistics", "fd"])
 def test_a_run_is_resumed_to_the_same_bytes(tmp_path: Path, protocol: str) -> None:
     config = settings(protocol=protocol, rounds=3)
-    mix2fld.run(config, tmp_path / "whole", dataset=line(), model=linear())
-    folder = tmp_path / "part"
-    for watcher in (_StopAfterTwo(), None):
-        try:
-            mix2fld.run(config, folder, dataset=line(), model=linear(), watcher=watcher)
-        except KeyboardInterrupt:
-            assert len(read_run(folder / f"{protocol}-s0").rounds) == 2
-    name = f"{protocol}-s0/rounds.jsonl"
-    assert (folder / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-
-
-class _StopAfterTwo(Watcher):
-    def round_done(self, config, info):
-        if info.round == 2:
-            raise KeyboardInterrupt
+    check_resumed(tmp_path, config, 2, dataset=line(), model=linear())
 
 
 def test_a_task_of_the_table_is_told_as_plain_values() -> None:
