@@ -39,7 +39,7 @@ def measure_model(
     config = LearningConfig(
         learning_rate=LEARNING_RATE, optimizer=row.optimizer, batch_size=row.batch_size
     )
-    stepper = choose_stepper(model, config)
+    stepper = choose_stepper(model, config, row.sample_shape)
     held = stepper.hold(Samples(work.images, one_hot(work.labels, LABELS)))
     start = Start(weights or work.weights, np.zeros((LABELS, LABELS), np.float32))
     job = label_loss, held, [start] * devices, work.draws, Watch(0, (steps,))

@@ -81,22 +81,22 @@ class CompiledNetwork:
             function = self._train_numbers
         elif rule.logit_offset is not None:
             kept = np.ascontiguousarray(rule.logit_offset, np.float32)
-            own = _pointer(kept)
+            own = pointer(kept)
         held = [array for each in sets for array in (each.inputs, each.targets)]
         arrays = (*held, draws, phase.output_sums, phase.label_counts, *phase.weights)
         if not all(array.flags.c_contiguous for array in arrays):
             raise ValueError("arrays must be contiguous")
         failed = function(
-            _pointers(phase.weights),
+            pointers(phase.weights),
             (SampleSet * len(sets))(*(SampleSet.of(samples) for samples in sets)),
-            _pointer(teacher),
+            pointer(teacher),
             own,
-            _pointer(draws),
+            pointer(draws),
             *(ctypes.c_int64(size) for size in draws.shape),
             ctypes.c_float(rule.rate),
             ctypes.c_float(rule.distillation_weight),
-            _pointer(phase.output_sums),
-            _pointer(phase.label_counts),
+            pointer(phase.output_sums),
+            pointer(phase.label_counts),
         )
         if failed:
             raise MemoryError(f"not enough memory for a batch of {draws.shape[1]}")
@@ -105,10 +105,10 @@ class CompiledNetwork:
         """How many ``inputs`` [n, H, W, C] get their label."""
         contiguous = [np.ascontiguousarray(tensor) for tensor in tensors]
         correct = self._count(
-            _pointers(contiguous),
-            _pointer(inputs),
+            pointers(contiguous),
+            pointer(inputs),
             ctypes.c_int(inputs.dtype != np.uint8),
-            _pointer(labels),
+            pointer(labels),
             ctypes.c_int64(len(labels)),
         )
         return int(correct)
@@ -146,9 +146,11 @@ def small_cnn(
     return None if library is None else CompiledNetwork(library)
 
 
-def _pointer(array: NDArray[Any]) -> ctypes.c_void_p:
+def pointer(array: NDArray[Any]) -> ctypes.c_void_p:
+    """Where an array, which must outlive it, lies."""
     return ctypes.c_void_p(array.ctypes.data)
 
 
-def _pointers(arrays: Sequence[NDArray[Any]]) -> Any:
+def pointers(arrays: Sequence[NDArray[Any]]) -> Any:
+    """The same of several."""
     return (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))

@@ -47,6 +47,11 @@ def load_library(
     return load_prebuilt(source.stem, sizes)
 
 
+def source_text(source: Path) -> str:
+    """The source with the headers beside it, which it may include."""
+    return "".join(file.read_text("utf-8") for file in (source, *sorted(source.parent.glob("*.h"))))
+
+
 def load_prebuilt(source: str, sizes: Mapping[str, int]) -> ctypes.CDLL | None:
     """What the installed wheel has of a source with these macros; None if it has none."""
     try:
@@ -57,7 +62,7 @@ def load_prebuilt(source: str, sizes: Mapping[str, int]) -> ctypes.CDLL | None:
 
 def _compiled(command: list[str], source: Path) -> bytes:
     """The library made by this command on this processor, from the cache if it is whole there."""
-    described = f"{command}{cpu_flags()}{source.read_text(encoding='utf-8')}"
+    described = f"{command}{cpu_flags()}{source_text(source)}"
     title = source.stem.replace("_", "-")
     name = f"{title}-{hashlib.sha256(described.encode()).hexdigest()[:16]}.so"
     folder = private_folder(cache_folder() / "native")

@@ -6,10 +6,9 @@
  * LANES comes from the command line of the compiler. The other sizes are those of the one network for
  * which a copy of the library is loaded.
  */
-#include <math.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
+
+#include "lesson.h"
 
 static int INPUTS, CHANNELS, HIDDEN, LABELS;
 #define PLACES (INPUTS / CHANNELS)
@@ -20,13 +19,6 @@ static int INPUTS, CHANNELS, HIDDEN, LABELS;
 
 typedef float vec __attribute__((vector_size(4 * LANES)));
 typedef float loose __attribute__((vector_size(4 * LANES), aligned(4)));
-
-typedef struct {
-    const void *inputs;
-    const float *targets;
-    int64_t count;
-    int32_t floats;
-} samples_t;
 
 /* What a step keeps of one sample of its batch. */
 typedef struct {
@@ -59,10 +51,6 @@ static inline float dot(const float *a, const float *b, int size) {
     return total;
 }
 
-static inline void add(float *restrict to, float factor, const float *restrict what, int size) {
-    for (int i = 0; i < size; i++) to[i] += factor * what[i];
-}
-
 /* Features are counted channel by channel, whatever the order in which a sample is stored. */
 #define READ_INPUT(TYPE, SCALE)                                                                    \
     do {                                                                                           \
@@ -86,82 +74,11 @@ static void forward(float *const *tensors, const float *input, float *hidden, fl
         scores[l] = tensors[LAST][l] + dot(tensors[LAST + 1] + l * SEEN, seen, SEEN);
 }
 
-static void softmax(const float *scores, float *outputs) {
-    float largest = scores[0], total = 0;
-    for (int l = 1; l < LABELS; l++) largest = scores[l] > largest ? scores[l] : largest;
-    for (int l = 0; l < LABELS; l++) total += outputs[l] = expf(scores[l] - largest);
-    for (int l = 0; l < LABELS; l++) outputs[l] /= total;
-}
-
-/* Targets that are numbers: the edges of the bins of the first, and the loss of each error. */
-typedef struct {
-    const float *edges;
-    int32_t edge_count, form;
-} numbers_t;
-
-enum { SQUARED, ABSOLUTE, HUBER };
-
-static inline float slope(int form, float error) {
-    if (form == SQUARED) return error;
-    if (form == ABSOLUTE) return (error > 0) - (error < 0);
-    return error > 1 ? 1 : error < -1 ? -1 : error;
-}
-
-/* The sums of a target's bin, and the gradient by each output; a teacher's zero row says nothing. */
-static void study_numbers(const numbers_t *numbers, const float *outputs, const float *target,
-                          const float *teacher, float beta, float *sums, float *counts, float *by_output) {
-    int bin = 0, known = 0;
-    for (int e = 0; e < numbers->edge_count; e++) bin += target[0] >= numbers->edges[e];
-    const float *taught = teacher + bin * LABELS;
-    counts[bin] += 1;
-    for (int l = 0; l < LABELS; l++) {
-        known |= taught[l] != 0;
-        sums[bin * LABELS + l] += outputs[l];
-    }
-    for (int l = 0; l < LABELS; l++) {
-        const float own = slope(numbers->form, outputs[l] - target[l]);
-        const float other = known ? beta * slope(numbers->form, outputs[l] - taught[l]) : 0;
-        by_output[l] = (own + other) / LABELS;
-    }
-}
-
-/* Outputs, sums and the gradient by scores of one sample with a label. */
-static void study_label(float *scores, const float *label, const float *teacher, const float *offset,
-                        float beta, float *sums, float *counts, float *by_score) {
-    float outputs[LABELS], goal[LABELS], mass = 0;
-    softmax(scores, outputs);
-    memcpy(goal, label, sizeof goal);
-    for (int l = 0; l < LABELS; l++) {
-        if (label[l] == 0) continue;
-        counts[l] += label[l];
-        add(goal, beta * label[l], teacher + l * LABELS, LABELS);
-        add(sums + l * LABELS, label[l], outputs, LABELS);
-    }
-    if (offset) {
-        for (int l = 0; l < LABELS; l++) scores[l] += offset[l];
-        softmax(scores, outputs);
-    }
-    for (int l = 0; l < LABELS; l++) mass += goal[l];
-    for (int l = 0; l < LABELS; l++) by_score[l] = mass * outputs[l] - goal[l];
-}
-
-/* What all steps of a call have in common; sums and counts are added to. */
-typedef struct {
-    const numbers_t *numbers; /* NULL: targets are labels */
-    const float *teacher, *offset;
-    float beta, *sums, *counts;
-} lesson_t;
-
 /* Scores, and the gradients by scores and hidden values of one sample. */
 static void study(float *const *tensors, sample_t *s, const float *target, const lesson_t *lesson) {
     float scores[LABELS];
     forward(tensors, s->input, s->hidden, scores);
-    if (lesson->numbers)
-        study_numbers(lesson->numbers, scores, target, lesson->teacher, lesson->beta, lesson->sums,
-                      lesson->counts, s->by_score);
-    else
-        study_label(scores, target, lesson->teacher, lesson->offset, lesson->beta, lesson->sums,
-                    lesson->counts, s->by_score);
+    study_scores(LABELS, lesson, scores, target, s->by_score);
     memset(s->by_hidden, 0, HIDDEN * sizeof *s->by_hidden);
     for (int l = 0; l < LABELS; l++)
         add(s->by_hidden, s->by_score[l], tensors[LAST + 1] + l * SEEN, HIDDEN);

@@ -49,7 +49,7 @@ def make_kernels(
         cnn_sizes(side, channels, 12, 6, labels) for side, channels, labels in (*CNN_SHAPES, *more)
     ]
     for lanes, flags in WIDTHS[machine].items():
-        wanted = [("mlp", {"LANES": lanes}), ("rotation", {"LANES": lanes})]
+        wanted = [(name, {"LANES": lanes}) for name in ("mlp", "network", "rotation")]
         wanted += [("small_cnn", {**shape, "LANES": lanes}) for shape in shapes]
         for source, sizes in wanted:
             library = folder / library_name(source, sizes)

@@ -8,6 +8,7 @@ from mix2fld.config.settings import Config, LearningConfig
 from mix2fld.models import check_model, make_model, weight_names, weight_shapes
 from mix2fld.models.fast import FastApply
 from mix2fld.models.frozen_front import split_model
+from mix2fld.models.layered import layer_kernel
 from mix2fld.models.trained import only_trained, personal_places
 from mix2fld.tasks.base import Task
 from mix2fld.tasks.front_stepper import FrontStepper
@@ -38,7 +39,8 @@ def make_learning(
         _check_once(chosen, samples.shape, width, samples.dtype, batch_size, task.outputs_wanted)
         dims = replace(dims, weight_shapes=_shapes_once(chosen), last_layer=None)
     title = name if model is None and ":" in name else chosen.name
-    stepper = choose_stepper(chosen, config.learning)
+    shape = None if samples.dtype == "int32" else samples.shape
+    stepper = choose_stepper(chosen, config.learning, shape)
     if config.learning.trained != "all":
         split = _split_once(chosen, samples.shape, samples.dtype)
         if split is not None:
@@ -47,27 +49,36 @@ def make_learning(
     return Learning(config, dims, task, stepper, _names_once(chosen), title, chosen, kept)
 
 
-def choose_stepper(model: Model, config: LearningConfig) -> Stepper:
-    """PyTorch for its modules; machine code where the model has it and it suits, else XLA."""
+def choose_stepper(
+    model: Model, config: LearningConfig, sample_shape: tuple[int, ...] | None = None
+) -> Stepper:
+    """PyTorch for its modules; machine code where there is some that suits, else XLA.
+
+    Machine code for a network of layers needs the shape of a sample.
+    """
     if model.torch is not None:
         from mix2fld.tasks.pytorch import TorchStepper
 
         return TorchStepper(model, model.torch, config)
     fast = replace(model, apply=FastApply(model.apply, machine_code=config.kernel != "xla"))
     learner = Learner.from_config(fast, config)
-    kernel = _kernel(model, config)
+    kernel = _kernel(model, config, sample_shape)
     if kernel is None:
         return XlaStepper(learner)
     return NativeStepper(learner, kernel, base_rate(config))
 
 
-def _kernel(model: Model, config: LearningConfig) -> Kernel | None:
-    """The model's machine code, for plain SGD."""
+def _kernel(
+    model: Model, config: LearningConfig, sample_shape: tuple[int, ...] | None
+) -> Kernel | None:
+    """The model's machine code, its own or that of its layers, for plain SGD."""
     plain = (config.optimizer, config.batch_size, config.soft_label_teacher)
     if config.kernel == "xla" or (config.kernel == "auto" and model.kernel_on_request):
         return None
     suits = (config.optimizer, config.soft_label_teacher) == ("sgd", "mixture")
-    kernel = model.kernel() if model.kernel is not None and suits else None
+    kernel: Kernel | None = model.kernel() if model.kernel is not None and suits else None
+    if kernel is None and suits and sample_shape is not None:
+        kernel = layer_kernel(model, sample_shape)
     if kernel is None and config.kernel == "native":
         raise InputError(
             field="kernel",

@@ -19,7 +19,7 @@ from jax.extend.core import JaxprEqn
 from mix2fld import native
 from mix2fld.models.fast import products
 from mix2fld.models.fast.geometry import AXES, Geometry, Operands, Plan, convolution_plan
-from mix2fld.native.library import load_library, vector_lanes
+from mix2fld.native.library import load_library, source_text, vector_lanes
 
 SOURCE = Path(native.__file__).with_name("convolution.c")
 Kernel = Callable[[Plan, tuple[int, ...], Array, Array], Array]
@@ -158,7 +158,8 @@ def _loaded(lanes: int) -> Kernels | None:
 
 def _registered(library: ctypes.CDLL, name: str, lanes: int) -> Kernel:
     # XLA keeps compiled programs, which call the kernel by its name: other code has another name.
-    target = f"mix2fld_{name}_{lanes}_{hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:16]}"
+    code = hashlib.sha256(source_text(SOURCE).encode()).hexdigest()[:16]
+    target = f"mix2fld_{name}_{lanes}_{code}"
     function = jax.ffi.pycapsule(getattr(library, name))
     jax.ffi.register_ffi_target(target, function, platform="cpu")
 
