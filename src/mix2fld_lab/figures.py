@@ -11,14 +11,14 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap
+from matplotlib.colors import ListedColormap, to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from PIL import Image
 
 from mix2fld.report.page_data import page_data
-from mix2fld.report.run_view import DELIVERED, LOST, MEANINGS, NOT_ASKED, NOTHING_SENT
+from mix2fld.report.run_view import DELIVERED, LOST, NOT_ASKED, NOTHING_SENT
 from mix2fld.report.style import PAPER, save_figure, style_of
 from mix2fld.runs.reader import Found
 from mix2fld.tasks.metric import Metric
@@ -30,18 +30,8 @@ COLUMN = 3.5
 WRAPPED = 28
 """Characters of a line in the title of a small panel."""
 SAMPLE_ROWS = 3
-DELIVERY_COLOURS = {
-    DELIVERED: "#0b63a5",
-    LOST: "#e8954f",
-    NOT_ASKED: "#dcdcdc",
-    NOTHING_SENT: "#ffffff",
-}
-"""Told apart in greyscale too."""
-TRANSFERS = (
-    ("first_bits", "first upload", "#332288"),
-    ("later_bits", "later uploads", "#88ccee"),
-    ("down_bits", "download", "#cc6677"),
-)
+TINTS = {DELIVERED: 1.0, LOST: 0.6, NOT_ASKED: 0.2, NOTHING_SENT: 0.0}
+"""How much of its colour a delivery has: told apart in greyscale too."""
 
 Data = dict[str, Any]
 Draw = Callable[[], Figure | None]
@@ -63,16 +53,16 @@ def draw_all(found: Found, folder: Path) -> list[Path]:
 def charts(data: Data) -> Iterator[tuple[str, Draw]]:
     """Every chart of a page with its name; what has no data draws None."""
     series = data["views"].get("all", data["views"]["finished"])["series"]
-    for measure in data["measures"]:
-        for axis in data["axes"]:
+    for measure in data["charts"]["curves"]["measures"]:
+        for axis in data["charts"]["curves"]["axes"]:
             yield f"curves-{measure}-{axis}", partial(_curves, data, series, measure, axis)
-    yield "time", partial(_time, data, series)
-    yield "payload", partial(_payload, series)
+    for name in ("time", "payload"):
+        yield name, partial(_bars, data["charts"][name], name, series)
     for number, setting in enumerate(data["settings"]):
         own = [one for one in series if number in one["settings"]]
         runs = [data["runs"][one["runs"][0]] for one in own]
         mark = f"-setting{number + 1}" if len(data["settings"]) > 1 else ""
-        yield f"deliveries{mark}", partial(_deliveries, runs)
+        yield f"deliveries{mark}", partial(_deliveries, data["charts"]["deliveries"], runs)
         yield f"devices{mark}", partial(_devices, own, runs, Metric(**data["metric"]))
         yield f"labels{mark}", partial(_labels, setting["labels"])
         yield f"samples{mark}", partial(draw_gallery, setting["gallery"])
@@ -100,6 +90,7 @@ def _curves(data: Data, series: Sequence[Data], measure: str, axis: str) -> Figu
     if not drawn:
         return None
     metric, several = Metric(**data["metric"]), len(data["settings"]) > 1
+    across, up = (data["charts"]["curves"][kind] for kind in ("axes", "measures"))
     shown = sorted({n for one, _ in drawn for n in one["settings"]}) if several else [0]
     columns, height = (2, 1.4) if several else (1, 1.85)
     figure, grid = _panels(len(shown), columns, height, sharex=True, sharey=True)
@@ -109,14 +100,14 @@ def _curves(data: Data, series: Sequence[Data], measure: str, axis: str) -> Figu
             _line(axes, one, shape, axis, metric.factor)
         if several:
             axes.set_title(fill(data["settings"][setting]["label"], WRAPPED))
-        if axis == "bits" and max(shape["x"][axis][-1] for _, shape in own) > 0:
+        if across[axis]["log"] and max(shape["x"][axis][-1] for _, shape in own) > 0:
             axes.set_xscale("log")
     if metric.is_share:
         last = max(shape["x"][axis][-1] for _, shape in drawn)
         late = [_late(shape, axis, 0.04 * last) for _, shape in drawn]
         grid[0].set_ylim(bottom=max(0.0, 100 * min(late) - 2))
     unit = f" ({metric.unit})" if metric.unit else ""
-    words = data["axes"][axis], data["measures"][measure] + unit
+    words = across[axis]["title"], up[measure]["title"] + unit
     if several:
         figure.supxlabel(words[0], fontsize=8)
         figure.supylabel(words[1], fontsize=8)
@@ -150,42 +141,36 @@ def _line(axes: Axes, one: Data, shape: Data, axis: str, factor: float) -> None:
         axes.scatter(at, factor * np.array(scores), linewidth=0.8, **marks)
 
 
-def _time(data: Data, series: Sequence[Data]) -> Figure:
-    figure, axes = _panel(0.9 + 0.24 * len(series))
-    left = np.zeros(len(series))
-    for part, colour in data["parts"].items():
-        widths = np.array([one["seconds"][part] for one in series])
-        axes.barh(range(len(series)), widths, left=left, label=part, color=colour["light"])
-        left += widths
-    _name_rows(axes, [one["label"] for one in series])
-    axes.set_xlabel("total simulated time (s)")
-    figure.legend(loc="outside upper center", ncols=4, columnspacing=1.0, handlelength=1.2)
-    return figure
-
-
-def _payload(series: Sequence[Data]) -> Figure:
-    figure, axes = _panel(0.9 + 0.34 * len(series))
-    for place, (kind, words, colour) in enumerate(TRANSFERS):
-        rows = [row + 0.26 * (place - 1) for row in range(len(series))]
-        values = [one["payload"][kind] or np.nan for one in series]
-        axes.barh(rows, values, 0.24, label=words, color=colour)
-    axes.set_xscale("log")
-    _name_rows(axes, [one["label"] for one in series])
-    axes.set_xlabel("bits per transfer")
-    figure.legend(loc="outside upper center", ncols=3, columnspacing=1.0, handlelength=1.2)
-    return figure
-
-
-def _name_rows(axes: Axes, names: Sequence[str]) -> None:
-    axes.set_yticks(range(len(names)), names)
+def _bars(chart: Data, name: str, series: Sequence[Data]) -> Figure:
+    """A bar for each row of a series; its parts from left to right."""
+    rows = [(one, row) for one in series for row in one["bars"][name]]
+    figure, axes = _panel(0.9 + 0.24 * len(rows))
+    for place, (one, row) in enumerate(rows):
+        start = 0.0
+        for part, value in row["parts"].items():
+            own = chart["parts"].get(part, {"light": style_of(one["protocol"])["color"]})
+            label = own.get("name") if place == 0 else None
+            axes.barh(place, value, left=start, color=own["light"], label=label)
+            start += value
+    names = [": ".join(filter(None, (one["label"], row["label"]))) for one, row in rows]
+    axes.set_yticks(range(len(rows)), [fill(text, WRAPPED) for text in names])
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
+    axes.set_xlabel(f"{chart['title']} ({chart['unit']})")
+    if chart["parts"]:
+        figure.legend(loc="outside upper center", ncols=2, columnspacing=1.0, handlelength=1.2)
+    return figure
 
 
-def _deliveries(runs: Sequence[Data]) -> Figure:
+def _deliveries(chart: Data, runs: Sequence[Data]) -> Figure:
     figure, grid = _panels(len(runs), min(3, len(runs)), 1.25)
-    kinds = "".join(DELIVERY_COLOURS)
-    look: Any = {"cmap": ListedColormap(list(DELIVERY_COLOURS.values())), "vmin": 0,
+    kinds = "".join(TINTS)
+    colours = [to_rgb(chart[kind]["light"]) for kind in TINTS]
+    shades = [
+        to_hex((1 - tint * (1 - red), 1 - tint * (1 - green), 1 - tint * (1 - blue)))
+        for tint, (red, green, blue) in zip(TINTS.values(), colours, strict=True)
+    ]
+    look: Any = {"cmap": ListedColormap(shades), "vmin": 0,
                  "vmax": len(kinds), "interpolation": "nearest", "aspect": "auto"}  # fmt: skip
     for axes, run in zip(grid, runs, strict=True):
         cells = np.array([[kinds.index(letter) + 0.5 for letter in row] for row in run["up"]]).T
@@ -199,8 +184,8 @@ def _deliveries(runs: Sequence[Data]) -> Figure:
     figure.supylabel("device", fontsize=8)
     seen = {letter for run in runs for row in run["up"] for letter in row}
     patches = [
-        Patch(facecolor=colour, edgecolor="black", linewidth=0.4, label=MEANINGS[kind])
-        for kind, colour in DELIVERY_COLOURS.items()
+        Patch(facecolor=shade, edgecolor="black", linewidth=0.4, label=chart[kind]["name"])
+        for kind, shade in zip(TINTS, shades, strict=True)
         if kind in seen
     ]
     figure.legend(handles=patches, loc="outside upper center", ncols=4, handlelength=1.0)

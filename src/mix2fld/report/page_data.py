@@ -12,7 +12,8 @@ import numpy as np
 
 from mix2fld import __version__
 from mix2fld.base.lab import has_lab, lab
-from mix2fld.report.curves import AXES, MEASURES, as_plain, shapes
+from mix2fld.report.charts import bars, charts
+from mix2fld.report.curves import MEASURES, as_plain, shapes
 from mix2fld.report.dataset import UnavailableDataError, bins_in, data_of, label_map
 from mix2fld.report.findings import findings
 from mix2fld.report.fleet import fleets
@@ -26,7 +27,6 @@ from mix2fld.report.protocol_view import (
     title_of,
 )
 from mix2fld.report.run_view import (
-    MEANINGS,
     MOST_DEVICES,
     rounds_kept,
     run_record,
@@ -34,7 +34,7 @@ from mix2fld.report.run_view import (
     state_record,
 )
 from mix2fld.report.series import Series, Setting, common_metric, describe_setting, distinct, group
-from mix2fld.report.style import PART_COLOURS, dash_of, on_screen, style_of
+from mix2fld.report.style import dash_of, on_screen, style_of
 from mix2fld.runs.config_file import command, dump_config
 from mix2fld.runs.reader import Found, LoadedRun
 from mix2fld.runs.summary import PARTS, seconds_by_part
@@ -63,6 +63,7 @@ def _processor() -> str:
 def series_record(one: Series, row: dict[str, Any]) -> dict[str, Any]:
     """All that the page says of a series, with what its row of the table says."""
     style = style_of(one.protocol)
+    seconds, transfers = _seconds(one.runs), payload(one.runs, one.protocol)
     return {
         "protocol": one.protocol,
         "title": title_of(one.protocol),
@@ -77,8 +78,9 @@ def series_record(one: Series, row: dict[str, Any]) -> dict[str, Any]:
         "curves": {
             name: [as_plain(found) for found in shapes(one.runs, name)] for name in MEASURES
         },
-        "seconds": _seconds(one.runs),
-        "payload": payload(one.runs, one.protocol),
+        "seconds": seconds,
+        "payload": transfers,
+        "bars": bars(seconds, transfers),
         "steps": round_steps(one.protocol, one.runs[0].config),
     }
 
@@ -130,11 +132,8 @@ def page_data(found: Found) -> dict[str, Any]:
     return {
         "made": made(),
         "title": _title(series),
-        "axes": AXES,
         "metric": asdict(metric),
-        "measures": {key: words.format(metric=metric.name) for key, words in MEASURES.items()},
-        "deliveries": MEANINGS,
-        "parts": {part: on_screen(PART_COLOURS[part]) for part in PARTS},
+        "charts": charts(metric),
         "settings": [
             {**_setting(one), **_behind(one, number, series)} for number, one in enumerate(settings)
         ],

@@ -1,42 +1,35 @@
-// How the total time of a run is spent, and what each transfer carries.
-
-const PART_WORDS = { uplink: "uplink", downlink: "downlink", device: "device computing", server: "server computing" };
+// Charts of bars, as data.charts describes them: how the time of a run is spent, and what each transfer carries.
 
 function drawTime() {
   choose("share", [["seconds", "seconds"], ["share", "share of total"]], chosen.share, (value) => { remember({ share: value }); drawTime(); });
-  const parts = Object.keys(data.parts);
-  $("time-key").replaceChildren(...parts.map((part) => element("span", {}, partMark(part), PART_WORDS[part])));
-  const list = seriesHere();
-  const rows = list.map((series) => {
-    const sum = parts.reduce((all, part) => all + series.seconds[part], 0);
-    const scale = chosen.share === "share" ? 1 / (sum || 1) : 1;
-    return { label: series.title, series, words: seconds(sum), parts: parts.map((part) => ({ name: part, value: scale * series.seconds[part],
-      colour: both(data.parts[part]), title: `${PART_WORDS[part]}: ${seconds(series.seconds[part])} (${percent(series.seconds[part] / (sum || 1))})` })) };
-  });
-  barChart($("time-chart"), rows, { label: "Time of a run", most: chosen.share === "share" ? 1 : undefined });
-  exportable("time-chart", "Time breakdown", () => [["protocol", ...parts], ...list.map((one) => [one.label, ...parts.map((part) => one.seconds[part])])]);
-}
-
-function partMark(part) {
-  return shape("svg", { width: 12, height: 12, "aria-hidden": "true" }, shape("rect", { width: 12, height: 12, rx: 3, style: { fill: both(data.parts[part]) } }));
+  const parts = Object.entries(data.charts.time.parts);
+  $("time-key").replaceChildren(...parts.map(([part, { name }]) => element("span", {}, partMark(part), name)));
+  drawBars("time", seconds, chosen.share === "share");
+  exportable("time-chart", "Time breakdown", () => [["protocol", ...parts.map(([part]) => part)],
+    ...seriesHere().map(({ label, seconds: spent }) => [label, ...parts.map(([part]) => spent[part])])]);
 }
 
 function drawPayload() {
-  const list = seriesHere().filter(({ payload: p }) => p.first_bits || p.down_bits);
-  $("payload").hidden = !list.length;
-  const rows = list.flatMap((series) => transfersOf(series.payload).map(([words, value], n) => ({ label: words, under: true,
-    heading: n ? null : series, words: bits(value), parts: [{ value, colour: ink(series), title: `${series.title}, ${words}: ${bits(value)}` }] })));
-  barChart($("payload-chart"), rows, { label: "Bits of a transfer" });
+  const list = seriesHere();
+  $("payload").hidden = !list.some((series) => series.bars.payload.length);
+  drawBars("payload", bits);
   exportable("payload-chart", "Payload size", () => [["protocol", "transfer", "bits"],
-    ...list.flatMap((series) => transfersOf(series.payload).map(([words, value]) => [series.label, words, value]))]);
+    ...list.flatMap((series) => series.bars.payload.map(({ label, parts }) => [series.label, label, parts.bits]))]);
 }
 
-function transfersOf(p) {
-  const differs = p.later_bits !== null && Math.round(p.later_bits) !== Math.round(p.first_bits);
-  const what = p.up === "nothing" ? "samples" : `${p.up}${p.seeds ? " + samples" : ""}`;
-  return [
-    ...(p.first_bits ? [[differs ? `first upload: ${what}` : `upload: ${what}`, p.first_bits]] : []),
-    ...(differs ? [[`later uploads: ${p.up}`, p.later_bits]] : []),
-    ...(p.down_bits ? [[`download: ${p.down}`, p.down_bits]] : []),
-  ];
+function drawBars(name, words, share = false) {
+  const { title, parts } = data.charts[name];
+  const rows = seriesHere().flatMap((series) => series.bars[name].map((row, number) => {
+    const sum = Object.values(row.parts).reduce((all, value) => all + value, 0);
+    const drawn = Object.entries(row.parts).map(([part, value]) => ({ name: part, value: share ? value / (sum || 1) : value,
+      colour: parts[part] ? both(parts[part]) : ink(series),
+      title: parts[part] ? `${parts[part].name}: ${words(value)} (${percent(value / (sum || 1))})` : `${series.title}, ${row.label}: ${words(value)}` }));
+    const place = row.label ? { label: row.label, under: true, heading: number ? null : series } : { label: series.title, series };
+    return { ...place, words: words(sum), parts: drawn };
+  }));
+  barChart($(`${name}-chart`), rows, { label: title, most: share ? 1 : undefined });
+}
+
+function partMark(part) {
+  return shape("svg", { width: 12, height: 12, "aria-hidden": "true" }, shape("rect", { width: 12, height: 12, rx: 3, style: { fill: both(data.charts.time.parts[part]) } }));
 }

@@ -1,14 +1,15 @@
 // What happened to a transfer, by the letter in the data: how its cell is drawn, and whether by lines.
 const DELIVERIES = {
-  d: { name: "delivered", colour: "var(--good)", draw: (x, y, w, h) => `M${x} ${y}h${w}v${h}h${-w}z` },
-  l: { name: "lost", colour: "var(--lost)", lines: true,
+  d: { name: "delivered", draw: (x, y, w, h) => `M${x} ${y}h${w}v${h}h${-w}z` },
+  l: { name: "lost", lines: true,
     draw: (x, y, w, h) => `M${x + 1} ${y + 1}L${x + w - 1} ${y + h - 1}M${x + w - 1} ${y + 1}L${x + 1} ${y + h - 1}` },
-  n: { name: "not-asked", colour: "var(--muted)", lines: true, draw: (x, y, w, h) => `M${x + w * 0.2} ${y + h / 2}h${w * 0.6}` },
-  "-": { name: "nothing-sent", colour: "var(--muted)", draw: (x, y, w, h) => `M${x + w / 2 - 1} ${y + h / 2 - 1}h2v2h-2z` },
+  n: { name: "not-asked", lines: true, draw: (x, y, w, h) => `M${x + w * 0.2} ${y + h / 2}h${w * 0.6}` },
+  "-": { name: "nothing-sent", draw: (x, y, w, h) => `M${x + w / 2 - 1} ${y + h / 2 - 1}h2v2h-2z` },
 };
 
 function deliveryPath(kind, d, thick) {
-  const { name, colour, lines } = DELIVERIES[kind];
+  const { name, lines } = DELIVERIES[kind];
+  const colour = both(data.charts.deliveries[kind]);
   return shape("path", { class: name, d, "stroke-width": lines ? (thick ? 1.6 : 0.8) : null,
     style: lines ? { fill: "none", stroke: colour } : { fill: colour } });
 }
@@ -47,7 +48,7 @@ function deliveryGrid(series, run, direction) {
     const round = Math.min(rounds - 1, Math.floor(((event.clientX - frame.left) / frame.width) * rounds));
     const device = Math.min(devices - 1, Math.floor(((event.clientY - frame.top) / frame.height) * devices));
     const kind = rows[round]?.[device];
-    if (kind) title.textContent = `round ${run.rounds[round]}, device ${run.devices[device]}: ${data.deliveries[kind]}`;
+    if (kind) title.textContent = `round ${run.rounds[round]}, device ${run.devices[device]}: ${data.charts.deliveries[kind].name}`;
   });
   return element("figure", {}, element("figcaption", {}, swatch(series), element("b", {}, series.title),
     element("div", { class: "muted" }, caption)), svg);

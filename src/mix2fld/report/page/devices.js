@@ -12,10 +12,10 @@ function drawDetail() {
 
 function drawDeliveries(shown) {
   choose("direction", [["up", "uplink"], ["down", "downlink"]], chosen.direction, (value) => { remember({ direction: value }); drawDeliveries(shown); });
-  $("delivery-key").replaceChildren(...Object.keys(DELIVERIES).map((kind) => element("span", { "data-kind": kind }, deliveryMark(kind), data.deliveries[kind])));
+  $("delivery-key").replaceChildren(...Object.keys(DELIVERIES).map((kind) => element("span", { "data-kind": kind }, deliveryMark(kind), data.charts.deliveries[kind].name)));
   $("delivery-chart").replaceChildren(...shown.map(({ series, run }) => deliveryGrid(series, run, chosen.direction)));
   exportable("delivery-chart", "Deliveries", () => [["protocol", "seed", "direction", "round", "device", "delivery"], ...shown.flatMap(({ series, run }) =>
-    run[chosen.direction].flatMap((row, n) => [...row].map((kind, place) => [series.label, run.seed, chosen.direction, run.rounds[n], run.devices[place], data.deliveries[kind]])))]);
+    run[chosen.direction].flatMap((row, n) => [...row].map((kind, place) => [series.label, run.seed, chosen.direction, run.rounds[n], run.devices[place], data.charts.deliveries[kind].name])))]);
 }
 
 function drawDevices(shown) {

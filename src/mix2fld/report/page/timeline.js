@@ -22,12 +22,12 @@ function drawTimeline() {
   drawTimeline.player = player({ box: $("timeline-play"), steps: rounds.length, seconds: 2.5,
     frame: (part) => paintTimeline(series, run, drawTimeline.now, part),
     step: (by) => { const to = drawTimeline.now + by; if (!rounds[to]) { paintTimeline(series, run, drawTimeline.now, null); return false; } go(to); return true; } });
-  $("timeline-key").replaceChildren(...Object.keys(data.parts).map((part) => element("span", {}, partMark(part), PART_WORDS[part])),
+  $("timeline-key").replaceChildren(...Object.entries(data.charts.time.parts).map(([part, { name }]) => element("span", {}, partMark(part), name)),
     element("span", {}, deliveryMark("l"), "lost"));
   paintTimeline(series, run, place, null);
   const rows = () => [["round", "device", "computing s", "uplink s", "uplink", "downlink s", "downlink", "server s"], ...rounds.flatMap((one) =>
-    run.devices.slice(0, one.arrived[0].length).map((device, n) => [one.round, device, one.computing?.[n], one.up?.[n], data.deliveries[one.arrived[0][n]],
-      one.down?.[n], data.deliveries[one.arrived[1][n]], one.parts.server]))];
+    run.devices.slice(0, one.arrived[0].length).map((device, n) => [one.round, device, one.computing?.[n], one.up?.[n], data.charts.deliveries[one.arrived[0][n]].name,
+      one.down?.[n], data.charts.deliveries[one.arrived[1][n]].name, one.parts.server]))];
   exportable("timeline-chart", "Round timeline", rows);
 }
 
@@ -77,16 +77,16 @@ function paintTimeline(series, run, place, part) {
     const lost = (way) => known && round.arrived[way][n] === "l";
     if (round.spans) {
       const [computed = 0, from = null, to = null] = round.spans[n];
-      bar(n, 0, computed, both(data.parts.device), `${name} computes ${seconds(computed)}`);
-      if (from !== null) bar(n, from, to - from, both(data.parts.uplink), `${name} transmits ${seconds(to - from)}${lost(0) ? ", lost" : ""}`, lost(0));
+      bar(n, 0, computed, both(data.charts.time.parts.device), `${name} computes ${seconds(computed)}`);
+      if (from !== null) bar(n, from, to - from, both(data.charts.time.parts.uplink), `${name} transmits ${seconds(to - from)}${lost(0) ? ", lost" : ""}`, lost(0));
     } else {
-      bar(n, 0, of("computing", device), both(data.parts.device), `${name} computes ${seconds(of("computing", device) ?? 0)}`);
-      bar(n, device, of("up", uplink), both(data.parts.uplink), `${name} uploads: ${seconds(of("up", uplink) ?? 0)}${lost(0) ? ", lost" : ""}`, lost(0));
+      bar(n, 0, of("computing", device), both(data.charts.time.parts.device), `${name} computes ${seconds(of("computing", device) ?? 0)}`);
+      bar(n, device, of("up", uplink), both(data.charts.time.parts.uplink), `${name} uploads: ${seconds(of("up", uplink) ?? 0)}${lost(0) ? ", lost" : ""}`, lost(0));
     }
-    bar(n, served + server, of("down", downlink), both(data.parts.downlink), `${name} downloads: ${seconds(of("down", downlink) ?? 0)}${lost(1) ? ", lost" : ""}`, lost(1));
+    bar(n, served + server, of("down", downlink), both(data.charts.time.parts.downlink), `${name} downloads: ${seconds(of("down", downlink) ?? 0)}${lost(1) ? ", lost" : ""}`, lost(1));
   });
   svg.append(shape("text", { class: "tick", x: left - 7, y: 6 + names.length * tall + tall * 0.66, "text-anchor": "end" }, "server"));
-  bar(names.length, served, server, both(data.parts.server), `server computes ${seconds(server)}`);
+  bar(names.length, served, server, both(data.charts.time.parts.server), `server computes ${seconds(server)}`);
   svg.append(shape("path", { class: "frame", d: `M${left} 4V${bottom}H${width - 30}` }));
   if (part !== null) svg.append(shape("line", { class: "cursor", x1: x(upto), x2: x(upto), y1: 2, y2: bottom, "stroke-width": 1.5, style: { stroke: "var(--ink)" } }));
   box.replaceChildren(svg);
