@@ -98,7 +98,7 @@ def payload(runs: Sequence[LoadedRun], protocol: str) -> dict[str, Any]:
     """Bits of one device's first upload, of its later ones on average, and of a download."""
     uploads = [sizes for run in runs if (sizes := _upload_sizes(run))]
     later = [bits for one in uploads for bits in one[1:]]
-    up, down = payload_names(protocol)
+    up, down = payload_names(protocol, runs[0].config)
     return {
         "up": up,
         "seeds": seeding_of(protocol) is not None,

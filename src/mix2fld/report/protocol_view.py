@@ -7,6 +7,7 @@ than the table, or its protocol a custom one.
 from collections.abc import Iterable
 
 from mix2fld.codecs import Payload
+from mix2fld.codecs.weights import FULL_PRECISION
 from mix2fld.config.settings import Config
 from mix2fld.engine.wire import Wire
 from mix2fld.protocols.base import Protocol
@@ -40,12 +41,21 @@ def could_charge(config: Config, dataset: Dataset, bits: float) -> bool:
     return bits >= first.bits - body.bits
 
 
-def payload_names(protocol: str) -> tuple[str, str]:
-    """What an upload and a download carry, in words."""
+def payload_names(protocol: str, config: Config | None = None) -> tuple[str, str]:
+    """What an upload and a download carry, in words; with the downlink of ``config``."""
     row = row_of(protocol)
     if row is None:
         return ("unknown payload", "unknown payload")
-    return words_of(row.upload_codec), words_of(row.download_codec)
+    down = words_of(row.download_codec)
+    if config is not None:
+        asked = config.updates.downlink
+        chosen = row.downlinks[0] if asked == "default" else asked
+        whole = asked == "default" and config.updates.downlink_bits != FULL_PRECISION
+        if chosen == "coded":
+            down = "coded step"
+        elif chosen in ("auto", "relay") and "relay" in row.downlinks and not whole:
+            down = "relayed uploads" if chosen == "relay" else f"relayed uploads or {down}"
+    return words_of(row.upload_codec), down
 
 
 def words_of(codec: Payload) -> str:
@@ -96,7 +106,7 @@ def sizes_of(config: Config, dataset: Dataset) -> Sizes:
 def round_steps(protocol: str, config: Config) -> dict[str, str]:
     """What happens on a device, on the uplink, at the server and on the downlink."""
     row = row_of(protocol)
-    up, down = payload_names(protocol)
+    up, down = payload_names(protocol, config)
     steps = f"{config.learning.local_steps:,} local steps"
     if row is None:
         return {
