@@ -4,6 +4,7 @@ Every row is measured in a separate process and written as it comes; ``row NAME`
 ``--only NAME ...`` some, ``page`` only writes the page (``docs/many_devices.md``).
 """
 
+import gc
 import json
 import os
 import resource
@@ -122,6 +123,7 @@ def measure_engine(row: Row) -> dict[str, Any]:
     state = simulation.start()
     prepared = time.perf_counter() - started
     state, _ = simulation.run_round(state)
+    gc.freeze()  # as a run does before its rounds
     rounds, shares, alone = [], [], []
     for _ in range(row.rounds):
         watch, of_all, own = Stopwatch(), Stopwatch(time.process_time), Stopwatch(time.thread_time)

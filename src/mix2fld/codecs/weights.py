@@ -110,7 +110,8 @@ def flatten_tensors(value: Sequence[Floats], dims: Dimensions) -> Floats:
     if len(value) != len(dims.weight_shapes):
         raise PayloadError(f"weights: {len(value)} arrays; must be {len(dims.weight_shapes)}")
     for place, (part, shape) in enumerate(zip(value, dims.weight_shapes, strict=True)):
-        typed(f"weights[{place}]", part, np.float32, shape)
+        if part.shape != shape or part.dtype != np.float32:
+            typed(f"weights[{place}]", part, np.float32, shape)
     flat = np.concatenate([*value, np.zeros(0, np.float32)], axis=None)
     check_finite("weights", flat)
     return flat

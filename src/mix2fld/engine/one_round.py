@@ -169,8 +169,10 @@ def _audience(
 ) -> list[int]:
     """Who listens to the multicast: all idle devices, or those of this round and of the next
     (decision 28)."""
-    coming: Collection[int] = set(available) - air.busy.keys()
-    if not scenario.wire.all_listen:
+    coming: Collection[int]
+    if scenario.wire.all_listen:
+        coming = set(available) - air.busy.keys()
+    else:
         coming = _draw(scenario, available, air.busy, order.round_number + 1)
     done = {*order.asked, *air.ended} - air.busy.keys()
     return sorted({*coming, *(d for d in done if d in order.asked or d in available)})
