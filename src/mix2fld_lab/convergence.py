@@ -103,8 +103,8 @@ class Quadratic(NamedTuple):
     @property
     def minimiser(self) -> Floats:
         """Where the gradient is zero."""
-        found: Floats = np.linalg.solve(self.hessian, self.rows.T @ self.targets)
-        return found / len(self.targets)
+        right = self.rows.T @ self.targets / len(self.targets)
+        return np.linalg.solve(self.hessian, right).astype(np.float64)
 
     @property
     def convexity(self) -> float:
