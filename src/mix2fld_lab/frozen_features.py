@@ -53,19 +53,31 @@ PARTITIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "dirichlet-0.1": ("Dirichlet 0.1", {"partition": "dirichlet", "dirichlet_alpha": 0.1}),
     "shards": ("two shards a device", {"partition": "shards"}),
 }
+RARELY: dict[str, Any] = {"rounds": 9, "local_steps": 555, "upload_every": 2}
+"""As many steps in all; four uploads, of which the last is still trained with."""
+RECEIVED: dict[str, Any] = {"device_model": "received"}
 CONTENDERS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("isolated", {}),
     ("murmur:bits=50", {}),
+    ("murmur:bits=62", RARELY),
     ("murmur:bits=50", {"rounds": 20}),
     ("murmur:bits=100", {"rounds": 10}),
     ("murmur:bits=200", {}),
+    ("murmur:bits=250", RARELY),
     ("murmur:bits=500", {}),
     ("murmur:bits=700", {"rounds": 10}),
     ("murmur:bits=350", {"rounds": 20}),
     ("murmur:bits=1400", {}),
+    ("murmur:bits=1750", RARELY),
     ("eden:bits_per_weight=0.0136", {}),
+    ("eden:bits_per_weight=0.0189", RARELY),
     ("eden:bits_per_weight=0.1075", {}),
+    ("eden:bits_per_weight=0.136", RARELY),
     ("eden:bits_per_weight=1", {}),
+    ("statistics:scatter=none,directions=8,statistics_bits=3,directions_from=head", {}),
+    ("statistics:scatter=none,directions=12,statistics_bits=4,directions_from=head", {}),
+    ("statistics:directions=96,directions_from=head", RECEIVED),
+    ("statistics:directions_from=head", RECEIVED),
     ("statistics", {}),
     ("fd", {}),
     ("cfd", {}),
@@ -73,6 +85,7 @@ CONTENDERS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("mixfld", {}),
     ("mix2fld", {}),
     ("fl8", {}),
+    ("fl8", RARELY),
     ("fl", {}),
 )
 

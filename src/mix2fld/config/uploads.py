@@ -112,7 +112,9 @@ class StatisticsConfig(Section):
     feature_side: Positive = 6
     """Side k of the square of low frequencies taken from each of six edge maps."""
     directions: Count = 0
-    """Random directions of a model's features that statistics are of; 0: 6 k^2, or edge maps."""
+    """Directions of a model's features that statistics are of; 0: 6 k^2, or edge maps."""
+    directions_from: Literal["random", "head"] = "random"
+    """Directions: random, or those of a pre-trained network's last layer, strongest first."""
     scatter: Literal["sent", "none"] = "sent"
     """Within-class scatter: sent (discriminant analysis), or none (nearest class mean)."""
     statistics_bits: Precision = 8

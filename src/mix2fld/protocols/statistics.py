@@ -86,6 +86,7 @@ class OneShotStatistics(DownloadsWeights):
     feature_side: int = setting("statistics.feature_side", 6)
     statistics_bits: int = setting("statistics.statistics_bits", 8)
     directions: int = setting("statistics.directions", 0)
+    directions_from: str = setting("statistics.directions_from", "random")
     scatter: str = setting("statistics.scatter", "sent")
 
     server_words = "The server adds up all statistics and solves for the model."
@@ -119,6 +120,7 @@ class MurmurStat(Murmur):
     feature_side: int = setting("statistics.feature_side", 6)
     statistics_bits: int = setting("statistics.statistics_bits", 8)
     directions: int = setting("statistics.directions", 0)
+    directions_from: str = setting("statistics.directions_from", "random")
     scatter: str = setting("statistics.scatter", "sent")
 
     server_words = (

@@ -2,7 +2,8 @@
 
 For the paper's network they are edges: its convolutions get oriented derivatives and blurred
 differences of neighbouring orientations, and the low frequencies of each map count. Any other
-network that ends in a linear layer has those of its initial weights, in random directions.
+network that ends in a linear layer has those of its initial weights, in random directions or, if
+they are vectors of a pre-trained network, in those in which its own last layer is strongest.
 """
 
 from collections.abc import Callable
@@ -75,7 +76,7 @@ def fixed_features(learning: Learning) -> Features:
     side = learning.config.statistics.feature_side
     directions = learning.config.statistics.directions
     if not has_edges(learning.dims):
-        return _random_features(learning, directions or MAPS * side**2)
+        return _features_in_directions(learning, directions or MAPS * side**2)
     if directions:
         raise InputError(
             field="directions",
@@ -130,12 +131,14 @@ def cosines(length: int, count: int) -> Floats:
     return rows
 
 
-def _random_features(learning: Learning, count: int) -> Features:
-    """Random directions of what the last layer of the initial network sees."""
+def _features_in_directions(learning: Learning, count: int) -> Features:
+    """Some directions of what the last layer of the initial network sees."""
     head, labels = find_head(learning), learning.dims.width
     size = learning.dims.weight_sizes[head.kernel] // labels
     projection = np.eye(size)
-    if count < size:
+    if learning.config.statistics.directions_from == "head":
+        projection = _pretrained_directions(learning, min(count, size), size)
+    elif count < size:
         draws = stream(learning.seed, "features").normal(size=(size, count))
         projection = np.linalg.qr(draws)[0].T
     nothing = head.put(learning.common_weights, np.zeros((labels, size)), np.zeros(labels))
@@ -151,6 +154,21 @@ def _random_features(learning: Learning, count: int) -> Features:
         return np.concatenate(found, axis=1).astype(np.float64)
 
     return Features(nothing, projection, 1.0, measure, head)
+
+
+def _pretrained_directions(learning: Learning, count: int, size: int) -> Floats:
+    """The right singular vectors of the head that the frozen network came with, largest first."""
+    from mix2fld.data.features.catalogue import head_of
+
+    network = learning.dims.samples.network
+    kernel = None if network is None else head_of(network.name)
+    if kernel is None or kernel.shape[1] != size or count > min(kernel.shape):
+        known = "the model must be linear, on features of a network known by name with a last layer"
+        most = "" if kernel is None else f", and directions at most {min(kernel.shape)}"
+        raise InputError(field="directions_from", value="head", hint=f"{known}{most}; or random")
+    differences = kernel - kernel.mean(axis=0)  # what all logits share tells no labels apart
+    found: Floats = np.linalg.svd(differences, full_matrices=False)[2][:count]
+    return found
 
 
 def find_head(learning: Learning) -> Head:

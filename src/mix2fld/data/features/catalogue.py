@@ -4,10 +4,13 @@ Weights are read from packages of a registry, of which nothing is executed.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError
 from mix2fld.base.files import write_atomic
@@ -46,6 +49,8 @@ class NamedNetwork:
     """From the contents of the files, in their order."""
     rate: int = 0
     """Samples a second of the recordings that it takes."""
+    head: Callable[..., NDArray[np.float64]] | None = None
+    """From the same contents: the kernel [labels, size] of the last layer that it came with."""
 
     @property
     def digest(self) -> str:
@@ -54,7 +59,15 @@ class NamedNetwork:
         return hashlib.sha256(parts.encode()).hexdigest()
 
     def load(self) -> Apply:
-        """The function of the network; its files come from the cache, or from the registry."""
+        """The function of the network."""
+        return self.make(*self._contents())
+
+    def load_head(self) -> NDArray[np.float64] | None:
+        """The last layer that the network came with; None if it has none."""
+        return None if self.head is None else self.head(*self._contents())
+
+    def _contents(self) -> Iterable[bytes | None]:
+        """Its files, from the cache or from the registry."""
         folder = cache_folder() / "networks"
         found = {name: _cached(folder / digest, digest) for name, digest in self.members.items()}
         if None in found.values():
@@ -63,7 +76,7 @@ class NamedNetwork:
             for name, content in found.items():
                 if content is not None:
                     write_atomic(folder / self.members[name], content)
-        return self.make(*found.values())
+        return found.values()
 
     def _downloaded(self) -> dict[str, bytes | None]:
         try:
@@ -96,6 +109,10 @@ def _efficientnet(version: int, name: str, checkpoint: bytes) -> Apply:
     return Session(efficientnet_lite(version, read_checkpoint_file(checkpoint)), name)
 
 
+def _efficientnet_head(checkpoint: bytes) -> NDArray[np.float64]:
+    return read_checkpoint_file(checkpoint)["_fc.weight"].astype(np.float64)
+
+
 def _speech(spectrum: bytes, embedding: bytes) -> Apply:
     return SpeechEmbedding(spectrum, embedding, "speech-embedding")
 
@@ -111,6 +128,7 @@ def _lite(version: int, file: str, digest: str) -> NamedNetwork:
         "Apache-2.0",
         "https://github.com/ml-illustrated/EfficientNet-Lite-PyTorch",
         partial(_efficientnet, version, name),
+        head=_efficientnet_head,
     )
 
 
@@ -155,3 +173,8 @@ _ALL = (
     ),
 )
 NETWORKS: dict[str, NamedNetwork] = {network.name: network for network in _ALL}
+
+
+def head_of(name: str) -> NDArray[np.float64] | None:
+    """The kernel of the last layer that a network known by name came with; None without one."""
+    return NETWORKS[name].load_head() if name in NETWORKS else None
