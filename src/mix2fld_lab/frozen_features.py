@@ -10,7 +10,7 @@ seeds, and is the same for all contenders.
 import argparse
 import json
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,8 +21,10 @@ from mix2fld.advice.measured import MeasuredPoint, MeasuredSetting, label_skew
 from mix2fld.base.files import append_atomic, write_atomic
 from mix2fld.config.settings import Config
 from mix2fld.data import device_parts, label_counts, load_dataset
+from mix2fld.dataset import Dataset
 from mix2fld.protocols.table import get_protocol
 from mix2fld.runs.link_plan import sizes_of
+from mix2fld_lab.frozen_settings import CIFAR, COMMON, SETTINGS, settings_of
 from mix2fld_lab.made_with import made_with, said_of
 from mix2fld_lab.pages import render
 from mix2fld_lab.reproduction.frontier.make_measured import dump_measured
@@ -32,62 +34,6 @@ PAGE = Path("docs/frozen_features.md")
 TABLE = Path("src/mix2fld/advice/measured_features.json")
 TEMPLATE = Path(__file__).parent / "templates" / "frozen_features.md.j2"
 SEEDS = (0, 1, 2)
-COMMON: dict[str, Any] = {
-    "dataset": "cifar10",
-    "features": "efficientnet-lite0",
-    "link": "ideal",
-    "rounds": 5,
-    "local_steps": 1000,
-    "batch_size": 10,
-    "learning_rate": 0.03,
-    "final_learning_rate": 0.0075,
-    "logit_adjustment": 1.0,
-    "device_model": "mean",
-    "curve_points": 1,
-    "evaluated_rounds": "last",
-    "seed_samples": 20,
-    "server_steps": 1000,
-}
-PARTITIONS: dict[str, tuple[str, dict[str, Any]]] = {
-    "non-iid": ("the paper's non-IID split", {}),
-    "dirichlet-0.1": ("Dirichlet 0.1", {"partition": "dirichlet", "dirichlet_alpha": 0.1}),
-    "shards": ("two shards a device", {"partition": "shards"}),
-}
-RARELY: dict[str, Any] = {"rounds": 9, "local_steps": 555, "upload_every": 2}
-"""As many steps in all; four uploads, of which the last is still trained with."""
-RECEIVED: dict[str, Any] = {"device_model": "received"}
-CONTENDERS: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("isolated", {}),
-    ("murmur:bits=50", {}),
-    ("murmur:bits=62", RARELY),
-    ("murmur:bits=50", {"rounds": 20}),
-    ("murmur:bits=100", {"rounds": 10}),
-    ("murmur:bits=200", {}),
-    ("murmur:bits=250", RARELY),
-    ("murmur:bits=500", {}),
-    ("murmur:bits=700", {"rounds": 10}),
-    ("murmur:bits=350", {"rounds": 20}),
-    ("murmur:bits=1400", {}),
-    ("murmur:bits=1750", RARELY),
-    ("eden:bits_per_weight=0.0136", {}),
-    ("eden:bits_per_weight=0.0189", RARELY),
-    ("eden:bits_per_weight=0.1075", {}),
-    ("eden:bits_per_weight=0.136", RARELY),
-    ("eden:bits_per_weight=1", {}),
-    ("statistics:scatter=none,directions=8,statistics_bits=3,directions_from=head", {}),
-    ("statistics:scatter=none,directions=12,statistics_bits=4,directions_from=head", {}),
-    ("statistics:directions=96,directions_from=head", RECEIVED),
-    ("statistics:directions_from=head", RECEIVED),
-    ("statistics", {}),
-    ("fd", {}),
-    ("cfd", {}),
-    ("fld", {}),
-    ("mixfld", {}),
-    ("mix2fld", {}),
-    ("fl8", {}),
-    ("fl8", RARELY),
-    ("fl", {}),
-)
 
 
 class Point(NamedTuple):
@@ -99,29 +45,33 @@ class Point(NamedTuple):
     seed: int
 
 
-def wanted() -> Iterator[tuple[Point, Config]]:
-    """Every run of the page."""
-    for split, (_, divided) in PARTITIONS.items():
+def wanted(splits: Sequence[str] = tuple(SETTINGS)) -> Iterator[tuple[Point, Config]]:
+    """Every run of these settings."""
+    for split in splits:
         for seed in SEEDS:
-            for protocol, changes in CONTENDERS:
-                settings = {**COMMON, **divided, **changes}
-                config = Config.of(protocol=protocol, seed=seed, **settings)
+            for protocol, changes in SETTINGS[split].contenders:
+                config = Config.of(
+                    protocol=protocol, seed=seed, **{**settings_of(split), **changes}
+                )
                 yield Point(split, protocol, config.rounds, seed), config
 
 
-def measure(records: Path) -> None:
+def measure(records: Path, splits: Sequence[str]) -> None:
     """Run what is missing, one after the other."""
     known = {point for point, _ in read(records)}
-    missing = [(point, config) for point, config in wanted() if point not in known]
-    if not missing:
-        return
-    dataset = load_dataset(missing[0][1].data)
+    dataset: dict[str, Dataset] = {}
     records.parent.mkdir(parents=True, exist_ok=True)
-    for point, config in missing:
-        (result,) = run(config, dataset=dataset)
+    for point, config in wanted(splits):
+        if point in known:
+            continue
+        kind = "cifar" if point.split in CIFAR else point.split
+        if kind not in dataset:
+            dataset = {kind: SETTINGS[point.split].load(config)}
+        (result,) = run(config, dataset=dataset[kind])
         bits = sum(info["bits"]["up"] for info in result.rounds) / config.data.devices
-        accuracy = float(np.mean(result.rounds[-1]["scores"]["devices"]))
-        record = {**point._asdict(), "bits_up": bits, "accuracy": accuracy}
+        scores = result.rounds[-1]["scores"]
+        record = {**point._asdict(), "bits_up": bits, "server": scores["global"]}
+        record["accuracy"] = float(np.mean(scores["devices"]))
         record["made_with"] = made_with()
         append_atomic(records, (json.dumps(record) + "\n").encode())
 
@@ -138,11 +88,11 @@ def measured(records: Path) -> dict[str, MeasuredSetting]:
     """What the adviser knows of it: contenders of as many rounds as the common settings have."""
     dataset = None
     found = {}
-    for split, (title, divided) in PARTITIONS.items():
-        rows = [row for point, row in read(records) if point[::2] == (split, COMMON["rounds"])]
+    for split in CIFAR:
+        rows = [row for point, row in read(records) if point.split == split]
         if not {"isolated", "fl"} <= {row["protocol"] for row in rows}:
             continue
-        config = Config.of(**{**COMMON, **divided})
+        config = Config.of(**settings_of(split))
         dataset = dataset or load_dataset(config.data)
         labels, count = dataset.train_labels, dataset.num_labels
         skews = [
@@ -152,7 +102,7 @@ def measured(records: Path) -> dict[str, MeasuredSetting]:
         key = f"cifar10-features-{split}"
         found[key] = MeasuredSetting(
             key=key,
-            title=f"CIFAR-10, {title}, features of {config.data.features}",
+            title=f"{SETTINGS[split].title}, features of {config.data.features}",
             dataset=config.data.dataset,
             ideal_link=True,
             kind="labels",
@@ -162,18 +112,22 @@ def measured(records: Path) -> dict[str, MeasuredSetting]:
             samples=config.data.samples_per_device,
             weights=sizes_of(config).dims.num_weights,
             rounds=config.rounds,
-            points=tuple(_points(rows)),
+            points=tuple(_points(split, rows)),
             features=config.data.features,
         )
     return found
 
 
-def _points(rows: list[dict[str, Any]]) -> Iterator[MeasuredPoint]:
+def _points(split: str, rows: list[dict[str, Any]]) -> Iterator[MeasuredPoint]:
+    """Contenders whose rounds are those of the common settings, in the order of their list."""
     names = ("batch_size", "learning_rate", "final_learning_rate", "logit_adjustment")
-    changes = {name: COMMON[name] for name in (*names, "device_model", "local_steps")}
-    for spelled in dict(CONTENDERS):
-        own = [row for row in rows if row["protocol"] == spelled]
+    for spelled, changed in SETTINGS[split].contenders:
+        if "rounds" in changed:
+            continue
+        own = [r for r in rows if (r["protocol"], r["rounds"]) == (spelled, COMMON["rounds"])]
         if own:
+            settings = {**COMMON, **changed}
+            changes = {name: settings[name] for name in (*names, "device_model", "local_steps")}
             title = get_protocol(spelled).title
             bits = float(np.mean([row["bits_up"] for row in own]))
             scores = [round(row["accuracy"], 5) for row in own]
@@ -186,7 +140,7 @@ def page(records: Path = RECORDS) -> str:
     for point, row in read(records):
         found[point[:3]].append(row)
     splits = []
-    for split, (title, _) in PARTITIONS.items():
+    for split, setting in SETTINGS.items():
         keys = [key for key in found if key[0] == split]
         keys.sort(key=lambda key: np.mean([row["bits_up"] for row in found[key]]))
         rows = []
@@ -197,7 +151,7 @@ def page(records: Path = RECORDS) -> str:
             shown = (key[1], str(key[2]), f"{bits:,.0f}", f"{np.mean(scores):.1f}", spread)
             rows.append((*shown, str(len(scores))))
         if rows:
-            splits.append((title, rows))
+            splits.append((setting.title, setting.sentence, rows))
     made = said_of(*(row for _, row in read(records)))
     return render(TEMPLATE, splits=splits, made_with=made, **COMMON)
 
@@ -209,9 +163,10 @@ def main() -> None:
     parser.add_argument("--page", type=Path, default=PAGE, help="the page that is written")
     parser.add_argument("--table", type=Path, default=TABLE, help="what the adviser reads")
     parser.add_argument("--from-records", action="store_true", help="run nothing")
+    parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=list(SETTINGS))
     chosen = parser.parse_args()
     if not chosen.from_records:
-        measure(chosen.records)
+        measure(chosen.records, chosen.settings)
     write_atomic(chosen.table, dump_measured(measured(chosen.records)).encode())
     write_atomic(chosen.page, page(chosen.records).encode())
 

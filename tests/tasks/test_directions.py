@@ -1,4 +1,4 @@
-"""Directions that statistics are of: those in which a pre-trained network's last layer is strong."""
+"""Directions that statistics are of, from a pre-trained network's last layer."""
 
 import numpy as np
 import pytest
