@@ -119,6 +119,8 @@ class Model:
     """Whether the kernel is used only by a config that asks for native code."""
     merged: Callable[[Mapping[str, NDArray[Any]]], dict[str, NDArray[Any]]] | None = None
     """Of adapters in JAX: all weights by the names that they have without them."""
+    state: tuple[str, ...] = ()
+    """What a module of JAX has beside weights: it stays as it was made, and is never sent."""
 
 
 class Seeds(NamedTuple):

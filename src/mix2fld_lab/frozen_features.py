@@ -18,6 +18,7 @@ import numpy as np
 
 from mix2fld import run
 from mix2fld.advice.measured import MeasuredPoint, MeasuredSetting, label_skew
+from mix2fld.base.errors import InputError
 from mix2fld.base.files import append_atomic, write_atomic
 from mix2fld.config.settings import Config
 from mix2fld.data import device_parts, label_counts, load_dataset
@@ -67,7 +68,11 @@ def measure(records: Path, splits: Sequence[str]) -> None:
         kind = "cifar" if point.split in CIFAR else point.split
         if kind not in dataset:
             dataset = {kind: SETTINGS[point.split].load(config)}
-        (result,) = run(config, dataset=dataset[kind])
+        try:
+            (result,) = run(config, dataset=dataset[kind])
+        except InputError as error:  # such as mixing two labels where a device holds one
+            print(f"{point}: {error}")
+            continue
         bits = sum(info["bits"]["up"] for info in result.rounds) / config.data.devices
         scores = result.rounds[-1]["scores"]
         record = {**point._asdict(), "bits_up": bits, "server": scores["global"]}

@@ -434,7 +434,7 @@ def test_flax_state_is_refused() -> None:
 
     module = linen.Sequential([linen.BatchNorm(use_running_average=False), linen.Dense(5)])
     with pytest.raises(InputError, match="has state in batch_stats"):
-        from_flax(module, MNIST)
+        check_model(from_flax(module, MNIST), MNIST, 5)
     with pytest.raises(InputError, match=r"must be a flax\.linen module"):
         from_flax(linen.Dense, MNIST)
     with pytest.raises(InputError, match="Conv: cannot be initialised"):
@@ -454,8 +454,10 @@ def test_flax_nnx_module() -> None:
     bias = next(leaf for leaf in jax.tree.leaves(weights) if leaf.ndim == 1)
     expected = images.reshape(3, 12) @ kernel + bias
     np.testing.assert_allclose(jax.jit(model.apply)(weights, images), expected, rtol=1e-5)
-    with pytest.raises(InputError, match="has state"):
-        from_nnx(lambda rngs: nnx.Sequential(nnx.BatchNorm(4, rngs=rngs)))
+    with pytest.raises(InputError, match=r"has state in nnx\.BatchStat"):
+        check_model(from_nnx(lambda rngs: nnx.Sequential(nnx.BatchNorm(4, rngs=rngs))), (4,), 4)
+    with pytest.raises(InputError, match="which nothing keeps"):
+        from_nnx(lambda rngs: nnx.Sequential(nnx.Dropout(0.5, rngs=rngs)))
 
 
 def test_equinox_module() -> None:

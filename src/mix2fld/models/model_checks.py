@@ -8,6 +8,12 @@ from jax.interpreters.partial_eval import dce_jaxpr
 from mix2fld.base.errors import InputError, first_line
 from mix2fld.types import Model, Weights
 
+NO_STATE = (
+    "a model here is its weights and nothing else, because that is what devices send and "
+    "average; use a module without such state, e.g. GroupNorm in place of BatchNorm, or name a "
+    "part with trained: the state then stays as it is"
+)
+
 
 def weight_shapes(model: Model) -> tuple[tuple[int, ...], ...]:
     """The shape of every weight tensor, in the order in which a payload carries them."""
@@ -46,6 +52,8 @@ def check_model(
         trial = Trial(sample_shape, outputs, dtype, batch_size, wanted)
         check_torch(model.name, model.torch, trial)
         return
+    if model.state:
+        raise InputError(f"model {model.name}: has state in {', '.join(model.state)}; {NO_STATE}")
     weights = _abstract_weights(model)
     leaves = jax.tree_util.tree_leaves_with_path(weights)
     if not leaves:

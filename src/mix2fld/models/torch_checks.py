@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError, first_line
 from mix2fld.data.samples import as_fed
-from mix2fld.models.adapters import NO_STATE
-from mix2fld.models.model_checks import check_output_shape
+from mix2fld.models.model_checks import NO_STATE, check_output_shape
 from mix2fld.models.torch_network import SAME_FOR_ALL, TorchNetwork, drawing_from
 from mix2fld.types import TorchModule
 
