@@ -61,13 +61,21 @@ def measure(records: Path, splits: Sequence[str]) -> None:
     """Run what is missing, one after the other."""
     known = {point for point, _ in read(records)}
     dataset: dict[str, Dataset] = {}
+    absent = set[str]()
     records.parent.mkdir(parents=True, exist_ok=True)
     for point, config in wanted(splits):
         if point in known:
             continue
         kind = "cifar" if point.split in CIFAR else point.split
+        if kind in absent:
+            continue
         if kind not in dataset:
-            dataset = {kind: SETTINGS[point.split].load(config)}
+            try:
+                dataset = {kind: SETTINGS[point.split].load(config)}
+            except InputError as error:  # such as files that no registry has
+                print(f"{point.split}: skipped: {error}")
+                absent.add(kind)
+                continue
         try:
             (result,) = run(config, dataset=dataset[kind])
         except InputError as error:  # such as mixing two labels where a device holds one

@@ -56,7 +56,7 @@ FEW: Contenders = (
     ("fl8", {}),
     ("fl", {}),
 )
-ALL: Contenders = (
+MORE: Contenders = (
     *FEW,
     ("murmur:bits=50", {}),
     ("murmur:bits=50", {"rounds": 20}),
@@ -65,14 +65,17 @@ ALL: Contenders = (
     ("murmur:bits=700", {"rounds": 10}),
     ("eden:bits_per_weight=0.0136", {}),
     ("eden:bits_per_weight=0.1075", {}),
+    ("fd", {}),
+    ("fld", {}),
+)
+ALL: Contenders = (
+    *MORE,
     ("eden:bits_per_weight=1", {}),
     ("feedsign:step_size=0.002", ONE_STEP),
     (f"statistics:scatter=none,directions=12,statistics_bits=4,{IN_HEAD}", {}),
     (f"statistics:directions=96,{IN_HEAD}", RECEIVED),
     ("statistics", {}),
-    ("fd", {}),
     ("cfd", {}),
-    ("fld", {}),
     ("mixfld", {}),
     ("fl8", RARELY),
 )
@@ -178,8 +181,13 @@ def _check(name: str, found: str, expected: str) -> None:
 
 SETTINGS: dict[str, FeatureSetting] = {
     "non-iid": _cifar("the paper's non-IID split", ALL),
-    "dirichlet-0.1": _cifar("Dirichlet 0.1", ALL, partition="dirichlet", dirichlet_alpha=0.1),
+    "dirichlet-0.1": _cifar("Dirichlet 0.1", MORE, partition="dirichlet", dirichlet_alpha=0.1),
     "shards": _cifar("two shards a device", FEW, partition="shards"),
+    "cifar-100": FeatureSetting(
+        "CIFAR-100, the paper's non-IID split",
+        {"dataset": "cifar100", "features": "efficientnet-lite0", "rare_labels": 20},
+        FEW,
+    ),
     "mails": FeatureSetting(
         "Text: mails, wanted or spam, Dirichlet 0.1",
         {

@@ -79,7 +79,7 @@ def of_equinox():
 
     module, state = make(jax.random.key(0))
     whole = equinox.nn.inference_mode(module)
-    return from_equinox(make), lambda x: jax.vmap(lambda one: whole(one, state)[0])(x)
+    return from_equinox(make), jax.vmap(lambda one: whole(one, state)[0])
 
 
 HEADS = {
@@ -124,7 +124,7 @@ def test_outputs_are_those_of_the_module_in_evaluation(library):
 
 @pytest.mark.parametrize("library", HEADS)
 def test_all_of_it_is_still_refused(library):
-    with pytest.raises(InputError, match="has state in .*or name a part with trained"):
+    with pytest.raises(InputError, match=r"has state in .*or name a part with trained"):
         run(
             toy_config(protocol="fl", model="auto"),
             dataset=toy_dataset(),
