@@ -27,12 +27,16 @@ class AskSums(Protocol):
         """Who is not connected, or is started again, does not answer any more."""
 
 
-class WithoutSums:
-    """Of a transport that cannot carry them: its settings refuse them (``check_flower``)."""
+class RoundsAlone:
+    """Of a transport without masked sums and late uploads: its settings refuse them."""
 
     def ask_sum(self, *asked: object) -> None:
         """Never called."""
         raise NotImplementedError(f"masked sums of {type(self).__name__}: {len(asked)}")
+
+    def gather(self, *asked: object) -> None:
+        """Never called."""
+        raise NotImplementedError(f"late uploads of {type(self).__name__}: {len(asked)}")
 
 
 class RemoteSum:

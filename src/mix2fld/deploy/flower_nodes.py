@@ -21,7 +21,7 @@ from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_conte
 from flwr.superlink.grid.http_grid import HttpGrid
 
 from mix2fld.base.errors import TransportLostError
-from mix2fld.deploy.adding import WithoutSums
+from mix2fld.deploy.adding import RoundsAlone
 from mix2fld.deploy.diary import Say, one_line
 from mix2fld.deploy.edge import messages
 from mix2fld.deploy.edge.messages import Download, MessageError, TrainOrder
@@ -80,7 +80,7 @@ class Waiting(NamedTuple):
     over: threading.Event
 
 
-class FlowerNodes(WithoutSums):
+class FlowerNodes(RoundsAlone):
     """Asks devices and hears their answers, each once and in time."""
 
     downloads_with_orders = True

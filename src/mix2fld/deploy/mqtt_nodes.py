@@ -1,6 +1,7 @@
 """Devices as a broker knows them: clients whose certificates have device numbers for names."""
 
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
@@ -25,7 +26,7 @@ from mix2fld.deploy.edge.messages import (
     read_head,
 )
 from mix2fld.deploy.forms import ANSWERS, DOWNLOAD, SUM, TRAIN, read
-from mix2fld.deploy.inbox import MOST_AT_ONCE, Allowances, Inbox
+from mix2fld.deploy.inbox import MOST_AT_ONCE, Allowances, Event, Inbox
 from mix2fld.deploy.remote_fleet import Hear
 from mix2fld.engine.scenario import Scenario
 from mix2fld.runs.fleet_status import VERSION
@@ -35,6 +36,8 @@ RESEND_S = 30.0
 GRACE_S = 5.0  # an order must not expire while somebody waits for its answer
 Send = Callable[[int, float], None]
 """Sends one device what it is asked, to expire after so many seconds."""
+MOST_UNREAD = 2
+"""Answers of a device that may come while others are asked something else."""
 LOST = "the connection to the broker is lost"
 
 
@@ -75,6 +78,8 @@ class MqttNodes:
         self._last: tuple[int, bytes] | None = None
         self._has: dict[int, int] = {}
         self._fault: Mix2fldError | None = None
+        self._gathers = False
+        self._unread = deque[Event](maxlen=MOST_UNREAD * self._devices)
 
     def begin(self, line: Line, first: bool) -> None:
         """Make the run known to all devices; ``first`` if it has no round yet."""
@@ -213,7 +218,8 @@ class MqttNodes:
         """One message to all; a device that does not confirm it in time gets a copy of its own."""
         message = pack(Download(self._run, round_number, data))
         self._last, anyone = (round_number, data), frozenset([topics.HERE, topics.HERE_AGAIN])
-        self._events.clear()
+        if devices:
+            self._events.clear()
         self._publish(topics.DOWNLOAD, message, qos=0, retain=True)
 
         def send(device: int, left: float) -> None:
@@ -238,7 +244,6 @@ class MqttNodes:
             hear(device, reply)
             return True
 
-        self._events.clear()
         for device in sorted(orders):
             send(device, self.timeout_s)
         nobody = frozenset[bytes]()
@@ -279,28 +284,85 @@ class MqttNodes:
                 waiting -= {device} if payload[:1] != topics.HERE_AGAIN else set()
             elif kind == "online" and device in waiting and payload[:1] in exchange.lost_by:
                 send_to([device])
-            elif kind == "answer" and device in waiting:
-                reply = self._opened(payload, exchange)
+            elif kind == "answer":
+                reply = self._opened(payload, exchange) if device in waiting else None
                 if reply is None:
-                    continue
-                if exchange.answered(device, reply):
+                    self._unread.append(event)
+                elif exchange.answered(device, reply):
                     waiting.discard(device)
                 else:
                     send_to([device])
         for device in sorted(waiting):
             self._say(f"round {number}: device {device} did not answer within {self.timeout_s:g} s")
 
+    def gather(self, orders: Mapping[int, TrainOrder], new: Collection[int], hear: Hear) -> None:
+        """Hear who answers its order, of whichever round, until ``hear`` has enough.
+
+        Only ``new`` orders are sent at once, and those of a device that was started again, or is
+        silent. Raises ``TransportLostError`` as soon as the connection to the broker is lost.
+        """
+        outstanding, starts = dict(orders), dict[int, bytes]()
+
+        def send(devices: Collection[int]) -> None:
+            for device in sorted(devices):
+                message = pack(self._order(device, outstanding[device], starts.get(device)))
+                self._publish(topics.orders(device), message, expires_s=self.timeout_s)
+
+        def take(device: int, payload: bytes) -> None:
+            reply = self._reply(payload, TRAIN, outstanding[device].round)
+            if reply is None:
+                return
+            if isinstance(reply, Behind):
+                self._has[device] = reply.has
+                if reply.needs_start and device not in starts:
+                    starts[device] = initial_weights(self._scenario, device)
+                    send([device])
+                    return
+            again = hear(device, reply)
+            if again is None:
+                del outstanding[device]
+            else:
+                outstanding[device] = again
+                send([device])
+
+        if not self._gathers:  # who came before then is asked anyway
+            self._gathers = True
+            self._events.clear()
+        send(new)
+        pause = min(RESEND_S, self.timeout_s / 4)
+        resend = time.monotonic() + pause
+        while outstanding:
+            left = resend - time.monotonic()
+            event = self._unread.popleft() if self._unread else self._events.get(left)
+            self._check()
+            if not self._up:
+                raise TransportLostError(LOST)
+            kind, device, payload = event or ("silence", -1, b"")
+            if kind == "answer" and device in outstanding:
+                take(device, payload)
+            elif kind == "online" and device in outstanding and payload[:1] == topics.HERE:
+                send([device])
+            elif kind in ("refused", "connected", "silence"):
+                if event is None:
+                    resend = time.monotonic() + pause
+                    hear(-1, MessageError("silence"))  # so that those who are late are given up
+                send(outstanding.keys() & self._online)
+
     def _check(self) -> None:
         if self._fault is not None:
             raise self._fault
 
     def _opened(self, payload: bytes, exchange: Exchange) -> Any:
+        """An answer to this exchange."""
+        return self._reply(payload, exchange.kind, exchange.number)
+
+    def _reply(self, payload: bytes, asked: str, number: int) -> Any:
         """An answer of this run, round and kind; None for a replay; an error for what is none."""
         try:
             head = read_head(payload)
-            if head.run != self._run or head.round != exchange.number:
+            if head.run != self._run or head.round != number:
                 return None
-            if KINDS[head.kind] not in ANSWERS[exchange.kind]:
+            if KINDS[head.kind] not in ANSWERS[asked]:
                 return None
             return read(payload)
         except MessageError as error:

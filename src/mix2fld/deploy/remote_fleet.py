@@ -8,7 +8,7 @@ was asked and does not answer is a lost upload, and the round is one.
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +80,12 @@ class Nodes(AskSums, Protocol):
         Returns which devices can be reached and have failed before they could answer, and why.
         """
 
+    def gather(self, orders: Mapping[int, TrainOrder], new: Collection[int], hear: Hear) -> None:
+        """Hear who answers its order, of whichever round, until ``hear`` has enough; send new ones.
+
+        From time to time ``hear`` is told of device -1, so that it can give up those it waits for.
+        """
+
     def multicast(
         self, round_number: int, data: bytes, devices: Collection[int], hear: Hear
     ) -> None:
@@ -121,7 +127,7 @@ class RemoteFleet:
         self._reader, self._silence = AnswerReader(scenario), Silence()
         self._refused_rounds = 0
 
-    def start(self) -> Owed:
+    def start(self) -> Any:
         """The state before the first round: no device has missed a download."""
         return np.zeros(self._scenario.devices, np.bool_)
 
@@ -131,7 +137,7 @@ class RemoteFleet:
         self._silence.only(connected)
         return connected
 
-    def train(self, states: Owed, order: Order) -> tuple[PendingRound, TrainedFleet]:
+    def train(self, states: Any, order: Order) -> tuple[Any, TrainedFleet]:
         """Ask for uploads, and take those that can be taken."""
         started = time.monotonic()
         answers, replied = self._collect(states, order)
@@ -142,7 +148,7 @@ class RemoteFleet:
         pending = PendingRound(replied, self._silence.silent)
         return pending, TrainedFleet(messages, observed, seconds, elsewhere)
 
-    def deliver(self, states: PendingRound, outcome: Outcome) -> tuple[Owed, Delivered]:
+    def deliver(self, states: Any, outcome: Outcome) -> tuple[Any, Delivered]:
         """Send the download; how its upload fared, a device hears with its next order.
 
         A device that only listened gets the download with that order, too, and so does one that

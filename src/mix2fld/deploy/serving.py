@@ -9,6 +9,7 @@ from mix2fld.config.settings import Config
 from mix2fld.data import load_dataset, measured_samples
 from mix2fld.deploy.diary import Say, diary
 from mix2fld.deploy.identity import refuse_run_of_simulator, run_identity
+from mix2fld.deploy.late_fleet import LateFleet
 from mix2fld.deploy.remote_fleet import Nodes, RemoteFleet
 from mix2fld.deploy.rollback import Keeper
 from mix2fld.deploy.settings import Settings
@@ -53,13 +54,6 @@ def serve_run(
     check_learns(config.protocol, protocol, task)
     learning = make_learning(config, dataset.samples, task)
     scenario = Scenario(learning, protocol, link or IdealLink())
-    if scenario.policy.uses_late:
-        raise InputError(
-            field="wait",
-            value=config.availability.wait,
-            hint="a deployment does not use uploads of earlier rounds; must be all, quorum:0.8 or "
-            "deadline:30",
-        )
     path = settings.out / config.run_name
     refuse_run_of_simulator(path)
     say = diary(RunFiles(path))
@@ -71,7 +65,8 @@ def serve_run(
             tests = TestSet(learning.stepper, learning.task, *measured_samples(dataset, config))
             run = run_identity(path)
             nodes = connect(scenario, run, say)
-            fleet = RemoteFleet(scenario, tests, nodes, run, say)
+            kind = LateFleet if scenario.policy.uses_late else RemoteFleet
+            fleet = kind(scenario, tests, nodes, run, say)
             _, rounds = folder.resume(like=start_run(scenario, fleet))
             say("", "started", devices=scenario.devices, timeout_s=settings.timeout_s)
             if len(rounds) < config.rounds:

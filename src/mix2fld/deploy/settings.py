@@ -15,6 +15,7 @@ from typing import Any, get_args, get_origin
 from mix2fld.base.errors import InputError
 from mix2fld.config.fields import Section
 from mix2fld.config.settings import PRESETS, SECTIONS, Config, field_names, setting
+from mix2fld.engine.policies import policy_of
 from mix2fld.protocols.table import get_protocol, single_runs
 from mix2fld.runs.config_file import dump_config
 
@@ -114,7 +115,14 @@ def check_deployable(config: Config) -> None:
 
 
 def check_flower(config: Config) -> None:
-    """Refuse what devices of Flower cannot do."""
+    """Refuse what is not done over Flower."""
+    if policy_of(config.availability.wait).uses_late:
+        raise InputError(
+            field="wait",
+            value=config.availability.wait,
+            hint="over Flower, whose answers are collected round by round, late uploads are not "
+            "used; must be all, quorum:0.8 or deadline:30, or the transport mqtt",
+        )
     if config.privacy.sums != "open":
         raise InputError(
             field="sums",

@@ -37,6 +37,8 @@ class Order(NamedTuple):
     """The last global state, for a device that lost its own or did not hear it."""
     bit_budgets: Mapping[int, int]
     """Bits that each device may upload; empty if their number is fixed."""
+    held: int = 0
+    """Uploads that arrived and wait for the server's next step."""
 
 
 class Trained(NamedTuple):
@@ -50,6 +52,10 @@ class Trained(NamedTuple):
     """Measured time of each device that answered."""
     network_seconds: float = 0.0
     """Measured time on a real network; 0 where the link is simulated."""
+    in_flight: frozenset[int] = frozenset()
+    """Devices, asked now or before, that may yet answer in a later round: where the server does not
+    wait for a fleet whose time is real. Answers of devices asked before are among the messages, and
+    ``computing_seconds`` are then those of the round until each came."""
 
 
 class Outcome(NamedTuple):

@@ -127,7 +127,8 @@ class Airtime:
             if enough() or self.seconds >= limit or not self.flights:
                 break
             self._transmit()
-            self._pass(limit)
+            if not self._pass(limit):
+                break
         self._close()
 
     @property
@@ -229,8 +230,11 @@ class Airtime:
         self.quiet_seconds += self.seconds - self._quiet_since
         self._segment = Segment(delivery, self.seconds, senders, ends)
 
-    def _pass(self, limit: float) -> None:
-        """To the next moment at which something happens; where all wait for all, to the last."""
+    def _pass(self, limit: float) -> bool:
+        """To the next moment at which something happens; where all wait for all, to the last.
+
+        False if nothing will: whoever is left has yet to answer, in a later round.
+        """
         segment, slot = self._segment, self.scenario.link.slot_seconds
         moments = [f.computing for f in self.flights.values() if f.computing > self.seconds]
         end = max if self.at_once else min
@@ -238,10 +242,12 @@ class Airtime:
         if segment is not None:
             over = end(segment.ends.values())
         if segment is None or segment.since + over * slot > min(at, limit):
+            if min(at, limit) == math.inf:
+                return False
             self.seconds = min(at, limit)
             if segment is not None:
                 segment.elapsed = (self.seconds - segment.since) / slot
-            return
+            return True
         for device, slots in sorted(segment.ends.items(), key=lambda own: (own[1], own[0])):
             if slots > over:
                 break
@@ -252,6 +258,7 @@ class Airtime:
             self.flights[device] = flight._replace(bits=0, slots=flight.slots + slots)
             self._end(device, arrived=whole and bool(segment.delivery.delivered[device]))
             del segment.ends[device]
+        return True
 
     def _close(self) -> None:
         """Some of every message that is on the air has been carried."""

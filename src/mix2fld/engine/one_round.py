@@ -28,7 +28,7 @@ from mix2fld.engine.server_turn import sends_download, server_turn
 from mix2fld.engine.staleness import last_uploads, with_last_uploads
 from mix2fld.engine.state import Roster, RunState
 from mix2fld.engine.transfers import Transfer, transmit
-from mix2fld.engine.uploads import begin_flights, collect_uploads
+from mix2fld.engine.uploads import answered_flights, begin_flights, collect_uploads
 from mix2fld.protocols.aggregation.outliers import far_uploads
 from mix2fld.protocols.suspects import Suspect, far_from_the_rest
 from mix2fld.tasks.stepper import snapshot_steps
@@ -59,7 +59,10 @@ def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunSta
 
     asked = _computing(scenario, order, trained)
     slowest = _slowest(scenario, asked)
-    flights = {**state.flights, **begin_flights(scenario, state.server, order, trained, asked)}
+    flights = {
+        **answered_flights(scenario, state.flights, trained),
+        **begin_flights(scenario, state.server, order, trained, asked),
+    }
     air = Airtime(scenario, flights, order.round_number, link, policy.at_once, state.clock.seconds)
     inbox, uploaded, quorum = collect_uploads(scenario, fleet, policy, air, len(asked))
     waited = air.seconds
@@ -161,7 +164,10 @@ def _order(scenario: Scenario, state: RunState, available: Sequence[int], link: 
     evaluated = scenario.evaluated_in(number)
     due = asked if scenario.wire.uploads_in(number) else ()
     budgets = upload_bit_budgets(scenario, due, link, state.flights)
-    return Order(number, asked, scenario.reference, evaluated, state.roster, last_download, budgets)
+    held = sum(bool(flight.arrived) for flight in state.flights.values())
+    return Order(
+        number, asked, scenario.reference, evaluated, state.roster, last_download, budgets, held
+    )
 
 
 def _audience(

@@ -51,8 +51,30 @@ def begin_flights(
         promised = order.bit_budgets.get(device, size.bits)
         masks = scenario.wire.overhead.up if message is not None and message.body.bits else 0
         bits = (promised if message is None else min(message.bits + masks, most)) if due else 0
-        flights[device] = Flight(order.round_number, computing[device], message, bits, bits)
+        until = math.inf if device in trained.in_flight else computing[device]
+        bits = 0 if until == math.inf else bits
+        flights[device] = Flight(order.round_number, until, message, bits, bits)
     return flights
+
+
+def answered_flights(
+    scenario: Scenario, flights: Mapping[int, Flight], trained: Trained
+) -> dict[int, Flight]:
+    """The flights of earlier rounds; of a fleet whose time is real, with answers that came since.
+
+    A device that will not answer any more is done.
+    """
+    found = {}
+    for device, flight in flights.items():
+        now, message = flight, trained.messages.get(device)
+        if flight.computing == math.inf and device not in trained.in_flight:
+            now = flight._replace(computing=0.0)
+        if flight.message is None and message is not None:
+            bits = message.bits + scenario.wire.overhead.up * (message.body.bits > 0)
+            seconds = trained.computing_seconds[device]
+            now = now._replace(computing=seconds, message=message, size=bits, bits=bits)
+        found[device] = now
+    return found
 
 
 def collect_uploads(
