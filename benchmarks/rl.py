@@ -22,12 +22,11 @@ from mix2fld_lab.rl.agents import (
     DISCOUNT,
     ENTROPY,
     HIDDEN,
-    RATE,
-    REACH,
     VALUE_WEIGHT,
     local_phase,
     make_agents,
 )
+from mix2fld_lab.rl.cartpole import CARTPOLE, HALF_LENGTH
 from mix2fld_lab.rl.experiment import AGENTS
 
 RECORD = Path(__file__).parent.parent / "results" / "bench" / "rl.json"
@@ -43,8 +42,8 @@ def network(outputs: int) -> torch.nn.Module:
 def plain_steps(episodes: int) -> int:
     """Steps of one agent in a plain loop."""
     env, actor, critic = gymnasium.make("CartPole-v1"), network(2), network(1)
-    adam = torch.optim.Adam([*actor.parameters(), *critic.parameters()], lr=RATE)
-    total, reach = 0, torch.tensor(REACH)
+    adam = torch.optim.Adam([*actor.parameters(), *critic.parameters()], lr=CARTPOLE.rate)
+    total, reach = 0, torch.tensor(CARTPOLE.span)
     for episode in range(episodes):
         state, _ = env.reset(seed=episode)
         states, actions, done = [], [], False
@@ -76,9 +75,9 @@ def plain_steps(episodes: int) -> int:
 
 def compiled_steps(episodes: int) -> int:
     """Steps of all agents in the compiled loop."""
-    agents = make_agents(jax.random.PRNGKey(0), np.full(AGENTS, 0.5))
+    agents = make_agents(CARTPOLE, jax.random.PRNGKey(0), np.full(AGENTS, HALF_LENGTH))
     keys = jax.random.split(jax.random.PRNGKey(1), AGENTS)
-    _, done = local_phase(agents, keys, episodes)
+    _, done = local_phase(CARTPOLE, agents, keys, episodes)
     return int(np.asarray(done.returns).sum())
 
 

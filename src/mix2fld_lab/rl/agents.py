@@ -1,31 +1,26 @@
-"""Advantage actor-critic agents on CartPole, side by side in one compiled loop.
+"""Advantage actor-critic agents, side by side in one compiled loop.
 
 An agent runs an episode, then takes one Adam step on it: policy gradient with the return less the
 critic's estimate, the critic's squared error, and a little entropy.
 """
 
-from functools import partial
+from functools import lru_cache, partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 from jax import Array
 
-from mix2fld_lab.rl.cartpole import MOST_ANGLE, MOST_STEPS, MOST_X, START, State, has_fallen, step
+from mix2fld_lab.rl.environment import Environment
 
-HIDDEN, ACTIONS, NUMBERS = 24, 2, 4
-RATE, DISTIL_RATE = 0.005, 0.002
+HIDDEN = 24
+DISTIL_RATE = 0.002
 DISCOUNT, VALUE_WEIGHT, ENTROPY = 0.99, 0.5, 0.01
-BINS = 9
-"""Of each number of a state: proxies are the cells of this grid."""
-REACH = np.array([MOST_X, 3.0, MOST_ANGLE, 3.0], np.float32)
-"""The grid spans each number from minus this to this."""
-PROXIES = BINS**NUMBERS
 SMALL = 1e-8
 Weights = Any
-optimizer = optax.adam(RATE)
+optimizer = lru_cache(optax.adam)
 distiller = optax.adam(DISTIL_RATE)
 
 
@@ -35,29 +30,28 @@ class Agent(NamedTuple):
     weights: Weights
     memory: Any
     """Of Adam."""
-    half_length: Any
-    """Of its pole."""
+    trait: Any
+    """What it differs in, such as the length of its pole."""
 
 
 class Episodes(NamedTuple):
-    """What a local phase leaves: returns, proxy sums, and the states of its last episode."""
+    """What a local phase leaves: returns, proxy sums, and what was seen in its last episode."""
 
     returns: Any  # [E]
-    proxy_sums: Any  # [P], sum of the probability of a push to the right
+    lengths: Any  # [E], steps
+    proxy_sums: Any  # [P, actions - 1], sums of the probabilities of all actions but the first
     proxy_counts: Any  # [P]
-    states: Any  # [500, 4]
-    policies: Any  # [500], probabilities of a push to the right
-    used: Any  # [500], steps that were taken
+    states: Any  # [longest, numbers], what the agent saw
+    policies: Any  # [longest, actions - 1]
+    used: Any  # [longest], steps that were taken
 
 
-def initial_weights(key: Array) -> Weights:
+def initial_weights(world: Environment, key: Array) -> Weights:
     """Actor and critic, each with two hidden layers; the outputs start near zero."""
-    sizes = (NUMBERS, HIDDEN, HIDDEN)
     found = {}
-    for part, width in (("actor", ACTIONS), ("critic", 1)):
-        for place, (inputs, outputs) in enumerate(
-            ((sizes[0], sizes[1]), (sizes[1], sizes[2]), (sizes[2], width))
-        ):
+    for part, width in (("actor", world.actions), ("critic", 1)):
+        sizes = (world.numbers, HIDDEN, HIDDEN, width)
+        for place, (inputs, outputs) in enumerate(pairwise(sizes)):
             key, own = jax.random.split(key)
             scale = jnp.sqrt(2 / inputs) if place < 2 else 0.01
             found[f"{part}{place}"] = {
@@ -67,8 +61,8 @@ def initial_weights(key: Array) -> Weights:
     return found
 
 
-def _outputs(weights: Weights, part: str, states: Array) -> Array:
-    maps = states / REACH
+def _outputs(world: Environment, weights: Weights, part: str, states: Array) -> Array:
+    maps = states / world.span
     for place in range(2):
         layer = weights[f"{part}{place}"]
         maps = jnp.tanh(maps @ layer["kernel"] + layer["bias"])
@@ -76,124 +70,154 @@ def _outputs(weights: Weights, part: str, states: Array) -> Array:
     return maps @ last["kernel"] + last["bias"]
 
 
-def logits(weights: Weights, states: Array) -> Array:
-    """Of both pushes."""
-    return _outputs(weights, "actor", states)
+def logits(world: Environment, weights: Weights, states: Array) -> Array:
+    """Of all actions."""
+    return _outputs(world, weights, "actor", states)
 
 
-def values(weights: Weights, states: Array) -> Array:
+def values(world: Environment, weights: Weights, states: Array) -> Array:
     """The critic's estimates of returns."""
-    return _outputs(weights, "critic", states)[..., 0]
+    return _outputs(world, weights, "critic", states)[..., 0]
 
 
-def proxy_of(states: Array) -> Array:
-    """The number of the cell in which each state [..., 4] lies."""
-    cells = jnp.clip((states / REACH + 1) / 2 * BINS, 0, BINS - 1).astype(jnp.int32)
-    return cells @ jnp.array([BINS**place for place in range(NUMBERS)])
+def policy(world: Environment, weights: Weights, states: Array) -> Array:
+    """The probabilities of all actions but the first."""
+    return jax.nn.softmax(logits(world, weights, states))[..., 1:]
 
 
-def proxy_states() -> np.ndarray:
-    """The middle of each cell, [P, 4], in the order of their numbers."""
-    axes = np.stack([np.arange(PROXIES) // BINS**place % BINS for place in range(NUMBERS)], axis=1)
-    return ((2 * axes + 1) / BINS - 1).astype(np.float32) * REACH
+class _Episode(NamedTuple):
+    """What an agent saw, did, was likely to do and got in each step; zeros after the last."""
+
+    states: Array
+    actions: Array
+    policies: Array
+    rewards: Array
+    steps: Array
 
 
-def _play(weights: Weights, half_length: Array, key: Array) -> tuple[Array, Array, Array, Any]:
-    """An episode: states [500, 4], actions, probabilities of a push to the right, steps taken."""
+def _run(world: Environment, weights: Weights, trait: Array, key: Array) -> _Episode:
     begin_key, key = jax.random.split(key)
-    begin = jax.random.uniform(begin_key, (NUMBERS,), minval=-START, maxval=START)
-    noise = jax.random.uniform(key, (MOST_STEPS,))
-    empty = jnp.zeros((MOST_STEPS, NUMBERS)), jnp.zeros(MOST_STEPS), jnp.zeros(MOST_STEPS)
+    noise = jax.random.uniform(key, (world.longest,))
+    empty = (
+        jnp.zeros((world.longest, world.numbers)),
+        jnp.zeros(world.longest),
+        jnp.zeros((world.longest, world.policy_numbers)),
+        jnp.zeros(world.longest),
+    )
 
     def going(carry: Any) -> Array:
         place, state, _ = carry
-        return (place < MOST_STEPS) & ~has_fallen(State(*state))
+        return (place < world.longest) & ~world.is_over(state)
 
     def go(carry: Any) -> Any:
-        place, state, (states, actions, chances) = carry
-        chance = jax.nn.softmax(logits(weights, state))[1]
-        action = (noise[place] < chance).astype(jnp.float32)
-        after = jnp.stack(step(jnp, State(*state), action, half_length))
-        kept = states.at[place].set(state), actions.at[place].set(action)
-        return place + 1, after, (*kept, chances.at[place].set(chance))
+        place, state, (states, actions, policies, rewards) = carry
+        seen = world.seen(state)
+        own = policy(world, weights, seen)
+        from_here = jnp.cumsum(own[::-1])[::-1]  # of this action or a later one
+        action = (noise[place] < from_here).sum().astype(jnp.float32)
+        after = world.step(state, action, trait)
+        kept = (
+            states.at[place].set(seen),
+            actions.at[place].set(action),
+            policies.at[place].set(own),
+            rewards.at[place].set(world.reward(after)),
+        )
+        return place + 1, after, kept
 
-    steps, _, (states, actions, chances) = jax.lax.while_loop(going, go, (0, begin, empty))
-    return states, actions, chances, steps
+    begun: Any = (0, world.start(begin_key, trait), empty)
+    steps, _, kept = jax.lax.while_loop(going, go, begun)
+    return _Episode(*kept, steps=steps)
 
 
-def _loss(weights: Weights, states: Array, actions: Array, used: Array) -> Array:
+def _loss(world: Environment, weights: Weights, seen: _Episode, used: Array) -> Array:
     total = used.sum()
-    follow = lambda after, mask: (mask + DISCOUNT * after * mask,) * 2  # noqa: E731
-    _, returns = jax.lax.scan(follow, 0.0, used, reverse=True)
-    estimates = values(weights, states)
+    follow = lambda after, now: (now[0] + DISCOUNT * after * now[1],) * 2  # noqa: E731
+    _, returns = jax.lax.scan(follow, 0.0, (seen.rewards, used), reverse=True)
+    estimates = values(world, weights, seen.states)
     gains = (returns - jax.lax.stop_gradient(estimates)) * used
     spread = jnp.sqrt((gains**2).sum() / total) + SMALL
-    logs = jax.nn.log_softmax(logits(weights, states))
-    chosen = jnp.where(actions > 0, logs[:, 1], logs[:, 0])
-    policy = -(used * chosen * gains / spread).sum() / total
+    logs = jax.nn.log_softmax(logits(world, weights, seen.states))
+    which = seen.actions.astype(jnp.int32)[:, None]
+    chosen = jnp.take_along_axis(logs, which, axis=1)[:, 0]
+    surrogate = -(used * chosen * gains / spread).sum() / total
     critic = (used * (estimates - returns) ** 2).sum() / total / (1 / (1 - DISCOUNT)) ** 2
     entropy = -(used[:, None] * jnp.exp(logs) * logs).sum() / total
-    return policy + VALUE_WEIGHT * critic - ENTROPY * entropy
+    return surrogate + VALUE_WEIGHT * critic - ENTROPY * entropy
 
 
-def _episode(agent: Agent, key: Array) -> tuple[Agent, Episodes]:
-    states, actions, chances, steps = _play(agent.weights, agent.half_length, key)
-    used = (jnp.arange(MOST_STEPS) < steps).astype(jnp.float32)
-    gradient = jax.grad(_loss)(agent.weights, states, actions, used)
-    change, memory = optimizer.update(gradient, agent.memory, agent.weights)
+def _episode(world: Environment, agent: Agent, key: Array) -> tuple[Agent, Episodes]:
+    seen = _run(world, agent.weights, agent.trait, key)
+    used = (jnp.arange(world.longest) < seen.steps).astype(jnp.float32)
+    gradient = jax.grad(partial(_loss, world))(agent.weights, seen, used)
+    change, memory = optimizer(world.rate).update(gradient, agent.memory, agent.weights)
     weights = optax.apply_updates(agent.weights, change)
-    cells = proxy_of(states)
-    sums = jnp.zeros(PROXIES).at[cells].add(used * chances)
-    counts = jnp.zeros(PROXIES).at[cells].add(used)
-    done = Episodes(steps.astype(jnp.float32), sums, counts, states, chances, used)
-    return Agent(weights, memory, agent.half_length), done
+    cells = world.proxy_of(seen.states)
+    sums = jnp.zeros((world.proxies, world.policy_numbers))
+    sums = sums.at[cells].add(used[:, None] * seen.policies)
+    counts = jnp.zeros(world.proxies).at[cells].add(used)
+    length = seen.steps.astype(jnp.float32)
+    done = Episodes(seen.rewards.sum(), length, sums, counts, seen.states, seen.policies, used)
+    return Agent(weights, memory, agent.trait), done
 
 
-@partial(jax.jit, static_argnums=2)
-@partial(jax.vmap, in_axes=(0, 0, None))
-def local_phase(agent: Agent, key: Array, episodes: int) -> tuple[Agent, Episodes]:
+@partial(jax.jit, static_argnums=(0, 3))
+@partial(jax.vmap, in_axes=(None, 0, 0, None))
+def local_phase(
+    world: Environment, agent: Agent, key: Array, episodes: int
+) -> tuple[Agent, Episodes]:
     """So many episodes of each agent [A], with a step after each."""
 
     def one(carry: Any, key: Array) -> Any:
         agent, sums, counts, _ = carry
-        agent, done = _episode(agent, key)
+        agent, done = _episode(world, agent, key)
         sums, counts = sums + done.proxy_sums, counts + done.proxy_counts
-        return (agent, sums, counts, done), done.returns
+        return (agent, sums, counts, done), (done.returns, done.lengths)
 
-    begun = jax.eval_shape(_episode, agent, key)[1]
+    begun = jax.eval_shape(partial(_episode, world), agent, key)[1]
     nothing = jax.tree.map(lambda like: jnp.zeros(like.shape, like.dtype), begun)
     carry = (agent, nothing.proxy_sums, nothing.proxy_counts, nothing)
-    carry, returns = jax.lax.scan(one, carry, jax.random.split(key, episodes))
+    carry, (returns, lengths) = jax.lax.scan(one, carry, jax.random.split(key, episodes))
     agent, sums, counts, last = carry
-    return agent, last._replace(returns=returns, proxy_sums=sums, proxy_counts=counts)
+    whole = last._replace(returns=returns, lengths=lengths, proxy_sums=sums, proxy_counts=counts)
+    return agent, whole
 
 
-def _distil_loss(weights: Weights, states: Array, taught: Array, heard: Array) -> Array:
-    logs = jax.nn.log_softmax(logits(weights, states))
-    return -heard * (taught * logs[:, 1] + (1 - taught) * logs[:, 0]).mean()
+def _distil_loss(
+    world: Environment, weights: Weights, states: Array, taught: Array, heard: Array
+) -> Array:
+    logs = jax.nn.log_softmax(logits(world, weights, states))
+    first = 1 - taught.sum(axis=1)
+    return -heard * ((taught * logs[:, 1:]).sum(axis=1) + first * logs[:, 0]).mean()
 
 
-def _distil(weights: Weights, states: Array, taught: Array, heard: Array, steps: int) -> Weights:
+def _distil(
+    world: Environment, weights: Weights, states: Array, taught: Array, heard: Array, steps: int
+) -> Weights:
     def one(carry: Any, _: None) -> Any:
         weights, memory = carry
-        gradient = jax.grad(_distil_loss)(weights, states, taught, heard)
+        gradient = jax.grad(partial(_distil_loss, world))(weights, states, taught, heard)
         change, memory = distiller.update(gradient, memory, weights)
         return (optax.apply_updates(weights, change), memory), None
 
     return jax.lax.scan(one, (weights, distiller.init(weights)), None, steps)[0][0]
 
 
-distil_one = jax.jit(_distil, static_argnums=4)
-"""A policy learns what it is taught for states [n, 4]; ``heard`` is 1, or 0 to change nothing."""
-distil_all = jax.jit(jax.vmap(_distil, in_axes=(0, None, None, 0, None)), static_argnums=4)
+_STATIC = (0, 5)
+distil_one = jax.jit(_distil, static_argnums=_STATIC)
+"""A policy learns what it is taught for states [n, numbers]; ``heard`` is 1, or 0 for no change."""
+distil_all = jax.jit(
+    jax.vmap(_distil, in_axes=(None, 0, None, None, 0, None)), static_argnums=_STATIC
+)
 """The same for each agent [A]."""
-distil_own = jax.jit(jax.vmap(_distil, in_axes=(0, 0, 0, 0, None)), static_argnums=4)
-"""The same, each agent with states of its own [A, n, 4]."""
+distil_own = jax.jit(jax.vmap(_distil, in_axes=(None, 0, 0, 0, 0, None)), static_argnums=_STATIC)
+"""The same, each agent with states of its own [A, n, numbers]."""
 
 
-def make_agents(key: Array, half_lengths: np.ndarray) -> Agent:
-    """All agents with the same initial weights."""
-    weights = initial_weights(key)
-    count = len(half_lengths)
+def make_agents(world: Environment, key: Array, traits: Any) -> Agent:
+    """All agents with the same initial weights; ``traits`` are arrays with a row for each."""
+    weights = initial_weights(world, key)
+    traits = jax.tree.map(lambda part: jnp.asarray(part, jnp.float32), traits)
+    count = len(jax.tree.leaves(traits)[0])
     rows = jax.tree.map(lambda part: jnp.broadcast_to(part, (count, *part.shape)), weights)
-    return Agent(rows, jax.vmap(optimizer.init)(rows), jnp.asarray(half_lengths, jnp.float32))
+    memory = jax.vmap(optimizer(world.rate).init)(rows)
+    return Agent(rows, memory, traits)

@@ -17,12 +17,8 @@ from mix2fld.base.streams import stream
 from mix2fld.codecs import Encoded, RotatedUpdate
 from mix2fld.dataset import SampleFormat
 from mix2fld.types import Dimensions
-from mix2fld_lab.rl.agents import (
-    ACTIONS,
-    NUMBERS,
-    Agent,
-    Episodes,
-)
+from mix2fld_lab.rl.agents import Agent, Episodes
+from mix2fld_lab.rl.environment import Environment
 
 Floats = NDArray[np.float32]
 NOTHING = Encoded(b"", 0)
@@ -56,16 +52,17 @@ def encode_floats(values: Floats) -> Encoded:
 class Round:
     """A local phase that is over."""
 
+    world: Environment
     seed: int
     number: int
     agents: Agent
     done: Episodes
 
     def own_memory(self, agent: int) -> tuple[Floats, NDArray[np.bool_]]:
-        """The policy of an agent in each proxy state, averaged over the steps there."""
+        """The policy [P, actions - 1] of an agent in each proxy, averaged over the steps there."""
         counts = np.asarray(self.done.proxy_counts[agent])
         sums = np.asarray(self.done.proxy_sums[agent])
-        return (sums / np.maximum(counts, 1)).astype(np.float32), counts > 0
+        return (sums / np.maximum(counts, 1)[:, None]).astype(np.float32), counts > 0
 
     def steps(self, agent: int) -> tuple[Floats, Floats]:
         """States and policies of an agent's last episode."""
@@ -143,14 +140,14 @@ class MurmurRL(FRL):
     def upload(self, of: Round, agent: int, server: Floats) -> Encoded:
         update = rows_of(of.agents.weights)[agent] - server[1 + agent]
         codes = self._codec.compress(update, self._draws(of, agent), None)
-        return self._codec.encode(codes, _dims(len(update)))
+        return self._codec.encode(codes, _dims(of.world, len(update)))
 
     def combine(
         self, of: Round, inbox: Mapping[int, Encoded], server: Floats
     ) -> tuple[Floats, Encoded]:
         size, updates, norms = server.shape[1], [], []
         for agent in sorted(inbox):
-            codes = self._codec.decode(inbox[agent].data, _dims(size))
+            codes = self._codec.decode(inbox[agent].data, _dims(of.world, size))
             found = self._codec.restore(codes, self._draws(of, agent), size)
             updates.append(found.update)
             norms.append(np.sqrt(found.captured) * np.linalg.norm(found.update))
@@ -169,6 +166,6 @@ class MurmurRL(FRL):
         return stream(of.seed, "update", of.number, agent)
 
 
-def _dims(weights: int) -> Dimensions:
-    samples = SampleFormat((NUMBERS,), "float32", -1.0, 1.0)
-    return Dimensions(((weights,),), ACTIONS, samples, 1, 8, (NUMBERS,))
+def _dims(world: Environment, weights: int) -> Dimensions:
+    samples = SampleFormat((world.numbers,), "float32", -1.0, 1.0)
+    return Dimensions(((weights,),), world.actions, samples, 1, 8, (world.numbers,))

@@ -12,16 +12,16 @@ from mix2fld_lab.made_with import said_of
 from mix2fld_lab.markdown import markdown_table
 from mix2fld_lab.pages import render
 from mix2fld_lab.paired import difference
-from mix2fld_lab.rl.agents import BINS, HIDDEN, PROXIES
+from mix2fld_lab.rl.agents import HIDDEN
 from mix2fld_lab.rl.experiment import (
     AGENTS,
     EPISODES,
     EPISODES_A_ROUND,
     SETTINGS,
-    SOLVED,
     SOLVED_OVER,
+    Setting,
 )
-from mix2fld_lab.rl.proxies import FEW_STEPS, INDEX_BITS, MANY_STEPS
+from mix2fld_lab.rl.proxies import FEW_STEPS, MANY_STEPS
 from mix2fld_lab.rl.table import EXCHANGES
 
 Record = dict[str, Any]
@@ -42,7 +42,7 @@ def interval(values: Sequence[float], digits: int = 0) -> str:
     return f"{np.mean(values):.{digits}f} ± {half:.{digits}f}"
 
 
-def gain(records: Sequence[Record], alone: Sequence[Record]) -> str:
+def gain(records: Sequence[Record], alone: Sequence[Record], digits: int = 0) -> str:
     """The difference in return from agents alone with the same seeds, and whether it is one."""
     own, others = (
         {one["seed"]: float(np.mean(one["last"])) for one in some} for some in (records, alone)
@@ -50,11 +50,13 @@ def gain(records: Sequence[Record], alone: Sequence[Record]) -> str:
     found = difference(own, others)
     if found is None or own == others:
         return "-"
-    return f"{found.mean:+.0f} ± {found.half:.0f}: {found.word('more', 'less')}"
+    return f"{found.mean:+.{digits}f} ± {found.half:.{digits}f}: {found.word('more', 'less')}"
 
 
-def row_of(name: str, records: Sequence[Record], alone: Sequence[Record] = ()) -> list[str]:
-    """One protocol in one setting."""
+def row_of(
+    name: str, records: Sequence[Record], alone: Sequence[Record] = (), digits: int = 0
+) -> list[str]:
+    """One protocol in one setting, its returns with so many decimals."""
     rounds = [one for record in records for one in record["rounds"]]
     solved = [[n for n in record["solved"] if n is not None] for record in records]
     until = [n if n is not None else EPISODES for record in records for n in record["solved"]]
@@ -66,8 +68,8 @@ def row_of(name: str, records: Sequence[Record], alone: Sequence[Record] = ()) -
     return [
         EXCHANGES[name].title,
         str(len(records)),
-        interval([float(np.mean(record["last"])) for record in records]),
-        gain(records, alone),
+        interval([float(np.mean(record["last"])) for record in records], digits),
+        gain(records, alone, digits),
         interval([100 * len(own) / AGENTS for own in solved]) + " %",
         f"{median:.0f}" if median < EPISODES else f"more than {EPISODES}",
         f"{up:.2f}" if sent else "-",
@@ -89,6 +91,15 @@ def speed_words(measured: Mapping[str, Any]) -> str:
     )
 
 
+def _of_world(setting: Setting) -> str:
+    world = setting.world
+    return (
+        f"{world.about} Solved: a mean return of {world.solved:g} of {world.longest}. Proxies: "
+        f"{world.proxies:,} cells, {world.bins} bins of each of {world.numbers} numbers; "
+        f"{world.index_bits} bits for the number of one."
+    )
+
+
 def page(records: Sequence[Record]) -> str:
     """The whole page."""
     sections = []
@@ -97,14 +108,14 @@ def page(records: Sequence[Record]) -> str:
             name: [r for r in records if (r["setting"], r["protocol"]) == (setting.name, name)]
             for name in EXCHANGES
         }
-        rows = [row_of(name, own, found["alone"]) for name, own in found.items() if own]
+        digits = setting.world.digits
+        rows = [row_of(name, own, found["alone"], digits) for name, own in found.items() if own]
         if rows:
-            head = f"## {setting.words.capitalize()}\n\n"
-            sections.append(head + markdown_table(HEADINGS, rows))
+            parts = (f"## {setting.words}", _of_world(setting), markdown_table(HEADINGS, rows))
+            sections.append("\n\n".join(parts))
     return render(
         TEMPLATE, agents=AGENTS, episodes=EPISODES, each=EPISODES_A_ROUND, hidden=HIDDEN,
-        solved=f"{SOLVED:g}", over=SOLVED_OVER, bins=BINS, proxies=f"{PROXIES:,}",
-        index=INDEX_BITS, few=FEW_STEPS, many=MANY_STEPS, tables="\n\n".join(sections),
+        over=SOLVED_OVER, few=FEW_STEPS, many=MANY_STEPS, tables="\n\n".join(sections),
         made_with=said_of(*records),
         speed=speed_words(json.loads(SPEED.read_text())) if SPEED.exists() else "",
     )  # fmt: skip
