@@ -126,7 +126,8 @@ def _run(world: Environment, weights: Weights, trait: Array, key: Array) -> _Epi
 
     begun: Any = (0, world.start(begin_key, trait), empty)
     steps, _, kept = jax.lax.while_loop(going, go, begun)
-    return _Episode(*kept, steps=steps)
+    states, actions, policies, rewards = kept
+    return _Episode(states, actions, policies, rewards, steps)
 
 
 def _loss(world: Environment, weights: Weights, seen: _Episode, used: Array) -> Array:
