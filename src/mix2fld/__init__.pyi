@@ -5,6 +5,7 @@ from mix2fld.data.hugging_face import dataset_from_hugging_face as dataset_from_
 from mix2fld.data.hugging_face import dataset_to_hugging_face as dataset_to_hugging_face
 from mix2fld.data.hugging_face import dataset_with_partitions as dataset_with_partitions
 from mix2fld.data.tables import dataset_from_table as dataset_from_table
+from mix2fld.data.text import next_characters as next_characters
 from mix2fld.protocols.base import Protocol as Protocol
 from mix2fld.protocols.table import PROTOCOLS as PROTOCOLS
 from mix2fld.runs.link_plan import plan_link as plan_link
@@ -15,6 +16,7 @@ from mix2fld.runs.simulation import run as run
 from mix2fld.tasks.base import Task as Task
 from mix2fld.tasks.classification import Classification as Classification
 from mix2fld.tasks.metric import Metric as Metric
+from mix2fld.tasks.next_token import NextToken as NextToken
 from mix2fld.types import Dataset as Dataset
 from mix2fld.types import Delivery as Delivery
 from mix2fld.types import Model as Model

@@ -18,6 +18,7 @@ from mix2fld.models.networks import (
     signal_cnn,
 )
 from mix2fld.models.pytorch import from_torch, is_torch_module
+from mix2fld.models.text import text_gru
 from mix2fld.types import Model
 
 Builder = Callable[[SampleShape, int], Model]
@@ -29,6 +30,7 @@ MODELS: dict[str, Builder] = {
     "signal-cnn": signal_cnn,
     "mlp": mlp,
     "linear": linear_model,
+    "text-gru": text_gru,
 }
 """Models by name, for any shape of samples and number of labels."""
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from mix2fld.base.errors import InputError
 from mix2fld.tasks.base import Task
 from mix2fld.tasks.classification import Classification
+from mix2fld.tasks.next_token import NextToken
 from mix2fld.tasks.regression import Regression
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 TASKS: dict[str, Callable[..., Task]] = {
     "classification": Classification,
+    "next-token": NextToken,
     "regression": Regression,
 }
 

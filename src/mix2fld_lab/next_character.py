@@ -1,0 +1,173 @@
+"""The next character by role, measured: ``python -m mix2fld_lab.next_character``.
+
+Each device is a role of Shakespeare's plays; the model is a small recurrent network, and all is
+over the paper's link.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tyro
+from numpy.typing import NDArray
+
+import mix2fld
+from mix2fld.base.files import write_atomic
+from mix2fld.base.streams import integer, stream
+from mix2fld.dataset import Dataset
+from mix2fld.models.text import text_gru
+from mix2fld.types import Model
+from mix2fld_lab.made_with import said_of
+from mix2fld_lab.markdown import markdown_table
+from mix2fld_lab.numbers import interval
+from mix2fld_lab.pages import render
+from mix2fld_lab.paired import difference
+from mix2fld_lab.plays import archive, others, roles
+from mix2fld_lab.records import Record, append_record, read_records
+
+DEVICES, WINDOW, CHARACTERS, TEST_SAMPLES = 20, 16, 37, 4000
+PROTOCOLS = (
+    "isolated", "fl", "fl8", "murmur:bits=20000", "murmur:bits=1400", "murmur:bits=200", "fd", "fld",
+)  # fmt: skip
+BEFOREHAND = ("isolated", "fl8", "murmur:bits=1400", "murmur:bits=200")
+"""Protocols that also start from what was trained on other texts."""
+STARTS = {
+    "scratch": "random weights",
+    "embedding": "an embedding that was trained on Milton, fixed",
+    "whole": "the whole network that was trained on Milton",
+}
+RATES = (0.3, 1.0)
+SEARCH_SEED = 100
+"""The learning rate of each row is chosen there, on a validation split."""
+PRETRAINING_STEPS, PRETRAINING_BATCH, PRETRAINING_RATE = 6000, 32, 0.5
+RECORDS, PAGE = Path("results/text/roles.jsonl"), Path("results/TEXT.md")
+TEMPLATE = Path(__file__).parent / "templates" / "text.md.j2"
+HEADINGS = (
+    "protocol", "seeds", "rate", "accuracy of devices", "beside isolated", "perplexity of devices",
+    "accuracy of the server's model", "its perplexity", "kbit up, device", "uploads", "s on air",
+)  # fmt: skip
+Row = tuple[str, str]
+"""A start and a protocol."""
+ROWS: tuple[Row, ...] = (
+    *(("scratch", name) for name in PROTOCOLS),
+    *((start, name) for start in ("embedding", "whole") for name in BEFOREHAND),
+)
+
+
+@lru_cache(1)
+def plays() -> Dataset:
+    """The windows of all roles with ten speeches or more."""
+    return mix2fld.next_characters(
+        roles(archive()), window=WINDOW, characters=CHARACTERS, name="plays"
+    )
+
+
+@lru_cache(1)
+def pretrained() -> Any:
+    """The weights of the network, trained on what Milton wrote."""
+    import jax
+    import jax.numpy as jnp
+
+    dataset, text = plays(), others(archive())
+    token = {character: number for number, character in enumerate(dataset.label_names[:-1])}
+    ids = np.array([token.get(each, len(token)) for each in text], np.int32)
+    rows = np.lib.stride_tricks.sliding_window_view(ids, WINDOW + 1)
+    model = text_gru((WINDOW,), dataset.num_labels)
+    drawn = stream(0, "pretraining").integers(len(rows), size=(PRETRAINING_STEPS, PRETRAINING_BATCH))
+
+    def loss(weights: Any, windows: Any) -> Any:
+        logs = jax.nn.log_softmax(model.apply(weights, windows[:, :WINDOW]))
+        return -jnp.take_along_axis(logs, windows[:, WINDOW:], axis=1).mean()
+
+    def step(weights: Any, windows: Any) -> Any:
+        gradient = jax.grad(loss)(weights, windows)
+        moved = jax.tree.map(lambda w, g: w - PRETRAINING_RATE * g, weights, gradient)
+        return moved, None
+
+    start = model.init(jax.random.PRNGKey(integer(0, "weights", 0)))
+    return jax.jit(lambda w, all_rows: jax.lax.scan(step, w, all_rows)[0])(start, rows[drawn])
+
+
+@lru_cache(len(STARTS))
+def model_of(start: str) -> Model:
+    """The network, and what it starts from."""
+    shape, labels = (WINDOW,), plays().num_labels
+    if start == "scratch":
+        return text_gru(shape, labels)
+    known = pretrained()
+    if start == "embedding":
+        return text_gru(shape, labels, embedding=known["embedding"]["kernel"])
+    plain = text_gru(shape, labels)
+    return Model("text-gru from Milton", lambda _: known, plain.apply)
+
+
+def config_of(protocol: str, seed: int, rate: float, **changes: Any) -> mix2fld.Config:
+    """One run."""
+    (config,) = mix2fld.Grid.of(
+        protocols=(protocol,), seed=(seed,), partition="by-source", devices=DEVICES,
+        model="text-gru", rounds=5, local_steps=150, batch_size=16, learning_rate=rate,
+        test_samples=TEST_SAMPLES, server_steps=400, evaluated_rounds="last", curve_points=1,
+        **changes,
+    ).runs()  # fmt: skip
+    return config
+
+
+def run_row(row: Row, seed: int, rate: float, **changes: Any) -> Record:
+    """The record of one run."""
+    start, protocol = row
+    dataset = plays()
+    task = mix2fld.NextToken(dataset.num_labels)
+    (result,) = mix2fld.run(
+        config_of(protocol, seed, rate, **changes), dataset=dataset, model=model_of(start), task=task
+    )
+    kept = {key: result.summary[key] for key in ("scores", "bits", "uploads", "seconds")}
+    return {"start": start, "protocol": protocol, "seed": seed, "rate": rate, **kept}
+
+
+def measure(seeds: int, records: Path) -> list[Record]:
+    """One record for each run; those that are there stay. A row's rate is searched first."""
+    done = read_records(records)
+    known = {(one["start"], one["protocol"], one["seed"], one["rate"]) for one in done}
+
+    def add(row: Row, seed: int, rate: float, **changes: Any) -> None:
+        if (*row, seed, rate) in known:
+            return
+        record = run_row(row, seed, rate, **changes)
+        done.append(record)
+        append_record(records, record)
+        print(*row, seed, rate, record["scores"]["mean"], flush=True)
+
+    for row in ROWS:
+        for rate in RATES:
+            add(row, SEARCH_SEED, rate, measured_on="validation")
+    for seed in range(seeds):
+        for row in ROWS:
+            add(row, seed, chosen(done, row))
+    return done
+
+
+def chosen(records: Sequence[Record], row: Row) -> float:
+    """The rate with which a row's devices are most accurate on the validation split."""
+    tried = [one for one in of_row(records, row) if one["seed"] == SEARCH_SEED]
+    return max(tried, key=lambda one: one["scores"]["mean"])["rate"]
+
+
+def of_row(records: Sequence[Record], row: Row) -> list[Record]:
+    """All records of a row."""
+    return [one for one in records if (one["start"], one["protocol"]) == row]
+
+
+def main(seeds: int = 3, records: Path = RECORDS, out: Path = PAGE) -> None:
+    """Run what is missing, and write the page."""
+    write_atomic(out, page(measure(seeds, records)).encode())
+
+
+def page(records: Sequence[Record]) -> str:
+    """The whole page."""
+    return ""
+
+
+if __name__ == "__main__":
+    tyro.cli(main)
