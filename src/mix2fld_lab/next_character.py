@@ -4,19 +4,19 @@ Each device is a role of Shakespeare's plays; the model is a small recurrent net
 over the paper's link.
 """
 
-from collections.abc import Mapping, Sequence
-from functools import lru_cache, partial
+from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tyro
-from numpy.typing import NDArray
 
 import mix2fld
 from mix2fld.base.files import write_atomic
 from mix2fld.base.streams import integer, stream
 from mix2fld.dataset import Dataset
+from mix2fld.models import weight_shapes
 from mix2fld.models.text import text_gru
 from mix2fld.types import Model
 from mix2fld_lab.made_with import said_of
@@ -29,7 +29,8 @@ from mix2fld_lab.records import Record, append_record, read_records
 
 DEVICES, WINDOW, CHARACTERS, TEST_SAMPLES = 20, 16, 37, 4000
 PROTOCOLS = (
-    "isolated", "fl", "fl8", "murmur:bits=20000", "murmur:bits=1400", "murmur:bits=200", "fd", "fld",
+    "isolated", "fl", "fl8", "murmur:bits=20000", "murmur:bits=1400", "murmur:bits=200", "fd",
+    "fld",
 )  # fmt: skip
 BEFOREHAND = ("isolated", "fl8", "murmur:bits=1400", "murmur:bits=200")
 """Protocols that also start from what was trained on other texts."""
@@ -75,7 +76,9 @@ def pretrained() -> Any:
     ids = np.array([token.get(each, len(token)) for each in text], np.int32)
     rows = np.lib.stride_tricks.sliding_window_view(ids, WINDOW + 1)
     model = text_gru((WINDOW,), dataset.num_labels)
-    drawn = stream(0, "pretraining").integers(len(rows), size=(PRETRAINING_STEPS, PRETRAINING_BATCH))
+    drawn = stream(0, "pretraining").integers(
+        len(rows), size=(PRETRAINING_STEPS, PRETRAINING_BATCH)
+    )
 
     def loss(weights: Any, windows: Any) -> Any:
         logs = jax.nn.log_softmax(model.apply(weights, windows[:, :WINDOW]))
@@ -120,7 +123,10 @@ def run_row(row: Row, seed: int, rate: float, **changes: Any) -> Record:
     dataset = plays()
     task = mix2fld.NextToken(dataset.num_labels)
     (result,) = mix2fld.run(
-        config_of(protocol, seed, rate, **changes), dataset=dataset, model=model_of(start), task=task
+        config_of(protocol, seed, rate, **changes),
+        dataset=dataset,
+        model=model_of(start),
+        task=task,
     )
     kept = {key: result.summary[key] for key in ("scores", "bits", "uploads", "seconds")}
     return {"start": start, "protocol": protocol, "seed": seed, "rate": rate, **kept}
@@ -135,6 +141,8 @@ def measure(seeds: int, records: Path) -> list[Record]:
         if (*row, seed, rate) in known:
             return
         record = run_row(row, seed, rate, **changes)
+        if not done:
+            record["facts"] = facts()
         done.append(record)
         append_record(records, record)
         print(*row, seed, rate, record["scores"]["mean"], flush=True)
@@ -159,14 +167,114 @@ def of_row(records: Sequence[Record], row: Row) -> list[Record]:
     return [one for one in records if (one["start"], one["protocol"]) == row]
 
 
-def main(seeds: int = 3, records: Path = RECORDS, out: Path = PAGE) -> None:
-    """Run what is missing, and write the page."""
-    write_atomic(out, page(measure(seeds, records)).encode())
+def by_seed(records: Sequence[Record], row: Row) -> dict[int, float]:
+    """The accuracy of a row's devices by seed, in per cent; the search does not count."""
+    return {one["seed"]: 100 * one["scores"]["mean"] for one in measured(records, row)}
+
+
+def measured(records: Sequence[Record], row: Row) -> list[Record]:
+    """The records of a row with its chosen rate on test samples."""
+    rate = chosen(records, row)
+    own = of_row(records, row)
+    return [one for one in own if one["seed"] != SEARCH_SEED and one["rate"] == rate]
+
+
+def cells(records: Sequence[Record], row: Row) -> list[str]:
+    """A line of the table."""
+    own, title = measured(records, row), row[1]
+    scores = [one["scores"] for one in own]
+    server = [one for one in scores if one["global"] is not None]
+    perplexity = [one["further"][0] for one in scores]
+    asked = sum(one["uploads"]["attempted"] for one in own)
+    arrived = sum(one["uploads"]["delivered"] for one in own)
+    return [
+        title,
+        str(len(own)),
+        f"{chosen(records, row):g}",
+        interval([100 * one["mean"] for one in scores], 1) + " %",
+        beside(records, row, (row[0], "isolated")),
+        interval([one["mean"] for one in perplexity], 2),
+        interval([100 * one["global"] for one in server], 1) + " %" if server else "-",
+        interval([one["further"][0]["global"] for one in server], 2) if server else "-",
+        f"{np.mean([one['bits']['up'] for one in own]) / DEVICES / 1e3:.1f}",
+        f"{100 * arrived / asked:.1f} %" if asked else "-",
+        interval([one["seconds"]["communication"] for one in own], 2),
+    ]
+
+
+def beside(records: Sequence[Record], row: Row, other: Row) -> str:
+    """The difference in accuracy from another row with the same seeds, and what it says."""
+    found = difference(by_seed(records, row), by_seed(records, other))
+    if found is None or row == other:
+        return "-"
+    return f"{found.mean:+.1f} ± {found.half:.1f}: {found.word('better', 'worse')}"
+
+
+def verdicts(records: Sequence[Record]) -> dict[str, str]:
+    """What the records say of few bits, and of what was trained beforehand."""
+    few = [("scratch", name) for name in PROTOCOLS if name.startswith("murmur")]
+    ends = [f"{name}: {beside(records, (start, name), ('scratch', 'fl8'))}" for start, name in few]
+    ahead = {
+        start: "; ".join(
+            f"{name}: {beside(records, (start, name), ('scratch', name))}" for name in BEFOREHAND
+        )
+        for start in ("embedding", "whole")
+    }
+    return {"few": "; ".join(ends), **ahead}
+
+
+def counted() -> dict[str, tuple[float, float]]:
+    """Accuracy and perplexity of counting in the training texts of all roles, at one place."""
+    dataset = plays()
+    labels, before = dataset.train_labels, dataset.train_inputs[:, -1]
+    size = dataset.num_labels
+    pairs = np.bincount(before * size + labels, minlength=size**2).reshape(size, size) + 1.0
+    singles = np.tile(np.bincount(labels, minlength=size) + 1.0, (size, 1))
+    found = {}
+    for name, counts in (("most frequent character", singles), ("pairs of characters", pairs)):
+        chances = counts / counts.sum(axis=1, keepdims=True)
+        rows = chances[dataset.test_inputs[:, -1]]
+        right = float((rows.argmax(axis=1) == dataset.test_labels).mean())
+        logs = np.log(rows[np.arange(len(rows)), dataset.test_labels])
+        found[name] = (right, float(np.exp(-logs.mean())))
+    return found
 
 
 def page(records: Sequence[Record]) -> str:
     """The whole page."""
-    return ""
+    tables = {
+        start: markdown_table(HEADINGS, [cells(records, row) for row in ROWS if row[0] == start])
+        for start in STARTS
+    }
+    facts = records[0]["facts"]
+    counts = (
+        f"{name} {100 * right:.1f} % (perplexity {hard:.2f})"
+        for name, (right, hard) in facts["counted"].items()
+    )
+    return render(
+        TEMPLATE, tables=tables, starts=STARTS, verdicts=verdicts(records),
+        roles=facts["roles"], characters=f"{facts['characters']:,}", devices=DEVICES,
+        window=WINDOW, tokens=CHARACTERS, weights=f"{facts['weights']:,}",
+        counted=", ".join(counts), made_with=said_of(*records), steps=PRETRAINING_STEPS,
+        rates=" and ".join(f"{rate:g}" for rate in RATES), search=SEARCH_SEED,
+    )  # fmt: skip
+
+
+def facts() -> dict[str, Any]:
+    """What the page says of the data and the network."""
+    dataset = plays()
+    sizes = [np.prod(shape) for shape in weight_shapes(model_of("scratch"))]
+    return {
+        "roles": len(dataset.source_names),
+        "characters": len(dataset.train_labels) + len(dataset.test_labels),
+        "weights": int(np.sum(sizes)),
+        "counted": counted(),
+    }
+
+
+def main(seeds: int = 3, records: Path = RECORDS, out: Path = PAGE) -> None:
+    """Run what is missing, and write the page."""
+    write_atomic(out, page(measure(seeds, records)).encode())
 
 
 if __name__ == "__main__":

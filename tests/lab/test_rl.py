@@ -9,12 +9,20 @@ from numpy.typing import NDArray
 
 from mix2fld.codecs import Encoded
 from mix2fld_lab.rl import experiment
-from mix2fld_lab.rl.agents import NUMBERS, PROXIES, REACH, make_agents, proxy_of, proxy_states
-from mix2fld_lab.rl.cartpole import State, has_fallen, step
+from mix2fld_lab.rl.agents import make_agents
+from mix2fld_lab.rl.cartpole import CARTPOLE, State, has_fallen, step
+from mix2fld_lab.rl.environment import Environment
 from mix2fld_lab.rl.exchange import rows_of, with_rows
 from mix2fld_lab.rl.experiment import AGENTS, SETTINGS, episodes_until_solved, run_experiment
+from mix2fld_lab.rl.glucose import GLUCOSE
 from mix2fld_lab.rl.page import interval, page
-from mix2fld_lab.rl.proxies import INDEX_BITS, Mix2FRD, decode_proxies, encode_proxies, mean_memory
+from mix2fld_lab.rl.proxies import (
+    Mix2FRD,
+    decode_proxies,
+    encode_proxies,
+    mean_memory,
+    preferred,
+)
 from mix2fld_lab.rl.table import EXCHANGES
 
 
@@ -36,7 +44,7 @@ def test_an_episode_is_that_of_gymnasium_to_the_digit(length: float) -> None:
 
 def test_the_compiled_step_is_the_same_in_single_precision() -> None:
     rng = np.random.default_rng(1)
-    states = rng.uniform(-1, 1, (50, NUMBERS)).astype(np.float32)
+    states = rng.uniform(-1, 1, (50, CARTPOLE.numbers)).astype(np.float32)
     actions = rng.integers(2, size=50)
     compiled = jax.jit(jax.vmap(lambda s, a: jnp.stack(step(jnp, State(*s), a))))
     found = compiled(states, actions.astype(np.float32))
@@ -44,38 +52,55 @@ def test_the_compiled_step_is_the_same_in_single_precision() -> None:
         np.testing.assert_allclose(after, step(np, State(*state), action), rtol=0, atol=3e-6)
 
 
-def test_a_proxy_state_lies_in_its_own_cell() -> None:
-    cells = np.asarray(proxy_of(jnp.asarray(proxy_states())))
-    np.testing.assert_array_equal(cells, np.arange(PROXIES))
-    assert int(proxy_of(jnp.asarray(100 * REACH))) == PROXIES - 1
+@pytest.mark.parametrize("world", [CARTPOLE, GLUCOSE])
+def test_a_proxy_state_lies_in_its_own_cell(world: Environment) -> None:
+    cells = np.asarray(world.proxy_of(jnp.asarray(world.proxy_states)))
+    np.testing.assert_array_equal(cells, np.arange(world.proxies))
+    assert int(world.proxy_of(jnp.asarray(100 * world.span))) == world.proxies - 1
 
 
-@pytest.mark.parametrize("visited", [[], [0], [3, 77, PROXIES - 1], list(range(200))])
-def test_proxy_memories_are_carried_to_the_bit(visited: list[int]) -> None:
-    policies, which = np.zeros(PROXIES, np.float32), np.zeros(PROXIES, np.bool_)
-    policies[visited] = np.random.default_rng(0).random(len(visited), np.float32)
+LAST = CARTPOLE.proxies - 1
+
+
+@pytest.mark.parametrize("world", [CARTPOLE, GLUCOSE])
+@pytest.mark.parametrize("visited", [[], [0], [3, 77, LAST], list(range(200))])
+def test_proxy_memories_are_carried_to_the_bit(world: Environment, visited: list[int]) -> None:
+    """Of three actions, two probabilities are carried."""
+    policies = np.zeros((world.proxies, world.actions - 1), np.float32)
+    which = np.zeros(world.proxies, np.bool_)
+    rng = np.random.default_rng(0)
+    policies[visited] = rng.random((len(visited), world.actions - 1), np.float32)
     which[visited] = True
-    sent = encode_proxies(policies, which)
-    assert sent.bits == len(visited) * (INDEX_BITS + 32)
-    assert len(sent.data) == -(-len(visited) * INDEX_BITS // 8) + 4 * len(visited)
-    again, known = decode_proxies(*sent)
+    sent = encode_proxies(world, policies, which)
+    own = 4 * (world.actions - 1)
+    assert sent.bits == len(visited) * (13 + 8 * own)
+    assert len(sent.data) == -(-len(visited) * 13 // 8) + own * len(visited)
+    again, known = decode_proxies(world, *sent)
     np.testing.assert_array_equal(again, policies)
     np.testing.assert_array_equal(known, which)
 
 
 def test_a_mean_memory_counts_those_who_visited() -> None:
     def memory(values: dict[int, float]) -> Encoded:
-        policies, which = np.zeros(PROXIES, np.float32), np.zeros(PROXIES, np.bool_)
-        policies[list(values)], which[list(values)] = list(values.values()), True
-        return encode_proxies(policies, which)
+        policies = np.zeros((CARTPOLE.proxies, 1), np.float32)
+        which = np.zeros(CARTPOLE.proxies, np.bool_)
+        policies[list(values), 0], which[list(values)] = list(values.values()), True
+        return encode_proxies(CARTPOLE, policies, which)
 
-    policies, known = mean_memory({0: memory({1: 0.5, 2: 0.25}), 3: memory({2: 0.75})})
-    assert policies[[1, 2]].tolist() == [0.5, 0.5]
+    inbox = {0: memory({1: 0.5, 2: 0.25}), 3: memory({2: 0.75})}
+    policies, known = mean_memory(CARTPOLE, inbox)
+    assert policies[[1, 2], 0].tolist() == [0.5, 0.5]
     assert np.flatnonzero(known).tolist() == [1, 2]
 
 
+def test_the_preferred_action_is_the_likeliest() -> None:
+    of_three = np.array([[0.2, 0.3], [0.6, 0.1], [0.1, 0.8], [0.5, 0.0]], np.float32)
+    assert preferred(of_three).tolist() == [0, 1, 2, 0]
+    assert preferred(np.array([[0.4], [0.6]], np.float32)).tolist() == [0, 1]
+
+
 def test_weights_go_to_those_who_hear() -> None:
-    weights = make_agents(jax.random.PRNGKey(0), np.full(3, 0.5)).weights
+    weights = make_agents(CARTPOLE, jax.random.PRNGKey(0), np.full(3, 0.5)).weights
     rows = rows_of(weights)
     other = rows[:1] + 1
     who = np.array([True, False, True])
@@ -85,30 +110,38 @@ def test_weights_go_to_those_who_hear() -> None:
 
 
 class _Of:
-    """A round of which only the seed and the number are asked."""
+    """A round of which only the world, the seed and the number are asked."""
 
     seed, number = 0, 1
 
+    def __init__(self, world: Environment) -> None:
+        self.world = world
 
-def test_mixes_of_two_agents_give_their_states_back() -> None:
-    """If both agents mix the same two states with swapped sides, unmixing is exact."""
+
+@pytest.mark.parametrize(("world", "labels"), [(CARTPOLE, (0, 1)), (GLUCOSE, (0, 2))])
+def test_mixes_of_two_agents_give_their_states_back(
+    world: Environment, labels: tuple[int, int]
+) -> None:
+    """If both agents mix the same two states with swapped labels, unmixing is exact."""
     left, right = np.array([0.1, -0.2, 0.05, 0.3]), np.array([-0.4, 0.6, -0.1, -0.2])
     own = Mix2FRD()
     mixed = [0.1 * left + 0.9 * right, 0.1 * right + 0.9 * left]
     states: list[NDArray] = [mixed[0][None], mixed[1][None]]
-    sides = [np.array([0]), np.array([1])]
-    found = own._unmixed(_Of(), states, sides, [np.array([4]), np.array([7])])
+    pairs = [np.array([labels]), np.array([labels[::-1]])]
+    found = own._unmixed(_Of(world), states, pairs, [np.array([4]), np.array([7])])
     assert found is not None
-    made, labels = found
-    np.testing.assert_allclose(made[labels == 0][0], left, atol=1e-6)
-    np.testing.assert_allclose(made[labels == 1][0], right, atol=1e-6)
-    assert own._unmixed(_Of(), states, sides, [np.array([4]), np.array([4])]) is None
+    made, of_each = found
+    np.testing.assert_allclose(made[of_each == labels[0]][0], left, atol=1e-6)
+    np.testing.assert_allclose(made[of_each == labels[1]][0], right, atol=1e-6)
+    assert own._unmixed(_Of(world), states, pairs, [np.array([4]), np.array([4])]) is None
+    alike = [pairs[0], pairs[0]]
+    assert own._unmixed(_Of(world), states, alike, [np.array([4]), np.array([7])]) is None
 
 
 def test_solved_is_when_the_mean_of_the_last_episodes_is_high() -> None:
     returns = np.concatenate([np.full(30, 100.0), np.full(40, 500.0)])
-    assert episodes_until_solved(returns) == 30 + 19  # 19 of 20 at 500, one at 100: 480
-    assert episodes_until_solved(np.full(70, 470.0)) is None
+    assert episodes_until_solved(returns, 475) == 30 + 19  # 19 of 20 at 500, one at 100: 480
+    assert episodes_until_solved(np.full(70, 470.0), 475) is None
     assert interval([1.0, 3.0]) == "2 ± 13"
 
 

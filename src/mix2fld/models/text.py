@@ -20,7 +20,7 @@ def text_gru(sample_shape: SampleShape, num_labels: int, embedding: Any = None) 
     """Windows [T] of token ids below ``num_labels``, the next of which is the label.
 
     An ``embedding`` [N_L, E] that is given stays as it is: it is neither trained nor sent. Weights
-    are normal with variance 1 / fan-in, biases zero; 18,240 of them for 40 tokens.
+    are normal with variance 1 / fan-in, biases zero; 18,552 of them for 37 tokens.
     """
     if len(sample_shape) != 1:
         raise InputError(
@@ -33,9 +33,9 @@ def text_gru(sample_shape: SampleShape, num_labels: int, embedding: Any = None) 
 
     def init(key: Array) -> Weights:
         keys = jax.random.split(key, 4)
-        own = {} if fixed is not None else {"embedding": {"kernel": _drawn(keys[0], num_labels, width)}}
+        own = _drawn(keys[0], num_labels, width)
         return {
-            **own,
+            **({"embedding": {"kernel": own}} if fixed is None else {}),
             "gru": {
                 "bias": jnp.zeros(3 * HIDDEN, jnp.float32),
                 "input": _drawn(keys[1], 3 * HIDDEN, width),

@@ -59,7 +59,7 @@ def decode_proxies(world: Environment, data: bytes, bits: int) -> tuple[Floats, 
     which = from_bits(read, world.index_bits).astype(np.int64)
     policies = np.zeros((world.proxies, world.policy_numbers), np.float32)
     visited = np.zeros(world.proxies, np.bool_)
-    policies[which] = np.frombuffer(data[end:], "<f4").reshape(count, -1)
+    policies[which] = np.frombuffer(data[end:], "<f4").reshape(count, world.policy_numbers)
     visited[which] = True
     return policies, visited
 
