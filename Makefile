@@ -10,7 +10,7 @@ PYTEST_IN_PARALLEL = PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 \
 QUICK_XLA = XLA_FLAGS="--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 
 .DEFAULT_GOAL := help
-.PHONY: help install run report clean test test-all check format hooks coverage search upgrade docs programs test-deploy test-mqtt test-cluster test-arm fuzz crash soak reproduce frontier ledger sensors links rl numbers robustness testbed bench bench-growth bench-many bench-cluster bench-wire screenshots package wheels bom lock
+.PHONY: help install run report clean test test-all check format hooks coverage search upgrade docs programs test-deploy test-mqtt test-cluster test-arm fuzz crash soak reproduce frontier ledger sensors links rl numbers text robustness testbed bench bench-growth bench-many bench-cluster bench-wire screenshots package wheels bom lock
 
 ## Start
 
@@ -133,6 +133,9 @@ rl: install ## Federated reinforcement learning; writes results/RL.md (an hour; 
 
 numbers: install ## Forecast the load of buildings; writes results/NUMBERS.md (half an hour; resumes)
 	nice -n 10 $(BIN)/python -m mix2fld_lab.numbers
+
+text: install ## Predict the next character by role; writes results/TEXT.md (half an hour; resumes)
+	nice -n 10 $(BIN)/python -m mix2fld_lab.next_character
 
 robustness: install ## Measure attackers and defences (an hour; resumes)
 	$(BIN)/python -m benchmarks.robustness $(ARGS)

@@ -30,7 +30,6 @@ from mix2fld_lab.records import Record, append_record, read_records
 DEVICES, WINDOW, CHARACTERS, TEST_SAMPLES = 20, 16, 37, 4000
 PROTOCOLS = (
     "isolated", "fl", "fl8", "murmur:bits=20000", "murmur:bits=1400", "murmur:bits=200", "fd",
-    "fld",
 )  # fmt: skip
 BEFOREHAND = ("isolated", "fl8", "murmur:bits=1400", "murmur:bits=200")
 """Protocols that also start from what was trained on other texts."""
@@ -111,7 +110,7 @@ def config_of(protocol: str, seed: int, rate: float, **changes: Any) -> mix2fld.
     (config,) = mix2fld.Grid.of(
         protocols=(protocol,), seed=(seed,), partition="by-source", devices=DEVICES,
         model="text-gru", rounds=5, local_steps=150, batch_size=16, learning_rate=rate,
-        test_samples=TEST_SAMPLES, server_steps=400, evaluated_rounds="last", curve_points=1,
+        test_samples=TEST_SAMPLES, evaluated_rounds="last", curve_points=1,
         **changes,
     ).runs()  # fmt: skip
     return config

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from mix2fld.tasks.base import Sums, Task
 from mix2fld.tasks.losses import Loss, one_hot
@@ -58,7 +58,7 @@ class Classification(Task):
         """The labels themselves: each is a group."""
         return values
 
-    def score(self, outputs: NDArray[np.float32], targets: NDArray[np.float32]) -> int:
+    def score(self, outputs: NDArray[np.float32], targets: NDArray[np.float32]) -> ArrayLike:
         """How many samples get their label."""
         return int((outputs.argmax(axis=1) == targets.argmax(axis=1)).sum())
 
