@@ -92,6 +92,10 @@ class Exchange(ABC):
     def receive(self, of: Round, sent: Encoded, who: NDArray[np.bool_]) -> Agent:
         """The agents, of which those have what was sent."""
 
+    def begin(self, server: Any, agents: Agent) -> Any:
+        """What the server keeps, when agents begin the next phase with these weights."""
+        return server
+
 
 class Alone(Exchange):
     """Nothing is sent."""
@@ -157,6 +161,9 @@ class MurmurRL(FRL):
         after = server.copy()
         after[0] += mean
         return after, encode_floats(after[0])
+
+    def begin(self, server: Floats, agents: Agent) -> Floats:
+        return np.concatenate([server[:1], rows_of(agents.weights)])
 
     @property
     def _codec(self) -> RotatedUpdate:
