@@ -27,12 +27,15 @@ from mix2fld_lab.paired import difference
 from mix2fld_lab.plays import archive, others, roles
 from mix2fld_lab.records import Record, append_record, read_records
 
-DEVICES, WINDOW, CHARACTERS, TEST_SAMPLES = 20, 16, 37, 4000
+DEVICES, WINDOW, CHARACTERS, TEST_SAMPLES = 16, 16, 37, 3000
+ROUNDS, STEPS = 4, 100
 PROTOCOLS = (
     "isolated", "fl", "fl8", "murmur:bits=20000", "murmur:bits=1400", "murmur:bits=200", "fd",
 )  # fmt: skip
-BEFOREHAND = ("isolated", "fl8", "murmur:bits=1400", "murmur:bits=200")
+BEFOREHAND = ("isolated", "fl8", "murmur:bits=1400")
 """Protocols that also start from what was trained on other texts."""
+SEARCHED = {"fl8": "fl8", "fl": "fl8", "murmur": "murmur:bits=1400"}
+"""Whose learning rate a protocol takes, from random weights; all others that of isolated."""
 STARTS = {
     "scratch": "random weights",
     "embedding": "an embedding that was trained on Milton, fixed",
@@ -40,7 +43,7 @@ STARTS = {
 }
 RATES = (0.3, 1.0)
 SEARCH_SEED = 100
-"""The learning rate of each row is chosen there, on a validation split."""
+"""Learning rates are chosen there, on a validation split."""
 PRETRAINING_STEPS, PRETRAINING_BATCH, PRETRAINING_RATE = 6000, 32, 0.5
 RECORDS, PAGE = Path("results/text/roles.jsonl"), Path("results/TEXT.md")
 TEMPLATE = Path(__file__).parent / "templates" / "text.md.j2"
@@ -109,8 +112,8 @@ def config_of(protocol: str, seed: int, rate: float, **changes: Any) -> mix2fld.
     """One run."""
     (config,) = mix2fld.Grid.of(
         protocols=(protocol,), seed=(seed,), partition="by-source", devices=DEVICES,
-        model="text-gru", rounds=5, local_steps=150, batch_size=16, learning_rate=rate,
-        test_samples=TEST_SAMPLES, evaluated_rounds="last", curve_points=1,
+        model="text-gru", rounds=ROUNDS, local_steps=STEPS, batch_size=16, learning_rate=rate,
+        test_samples=TEST_SAMPLES, logit_adjustment=0.0, evaluated_rounds="last", curve_points=1,
         **changes,
     ).runs()  # fmt: skip
     return config
@@ -146,7 +149,7 @@ def measure(seeds: int, records: Path) -> list[Record]:
         append_record(records, record)
         print(*row, seed, rate, record["scores"]["mean"], flush=True)
 
-    for row in ROWS:
+    for row in dict.fromkeys(map(searched, ROWS)):
         for rate in RATES:
             add(row, SEARCH_SEED, rate, measured_on="validation")
     for seed in range(seeds):
@@ -155,9 +158,14 @@ def measure(seeds: int, records: Path) -> list[Record]:
     return done
 
 
+def searched(row: Row) -> Row:
+    """The row in whose search a row's rate was chosen."""
+    return ("scratch", SEARCHED.get(row[1].partition(":")[0], "isolated"))
+
+
 def chosen(records: Sequence[Record], row: Row) -> float:
-    """The rate with which a row's devices are most accurate on the validation split."""
-    tried = [one for one in of_row(records, row) if one["seed"] == SEARCH_SEED]
+    """The rate with which the devices of that search are most accurate on a validation split."""
+    tried = [one for one in of_row(records, searched(row)) if one["seed"] == SEARCH_SEED]
     return max(tried, key=lambda one: one["scores"]["mean"])["rate"]
 
 
@@ -255,6 +263,7 @@ def page(records: Sequence[Record]) -> str:
         roles=facts["roles"], characters=f"{facts['characters']:,}", devices=DEVICES,
         window=WINDOW, tokens=CHARACTERS, weights=f"{facts['weights']:,}",
         counted=", ".join(counts), made_with=said_of(*records), steps=PRETRAINING_STEPS,
+        rounds=ROUNDS, local_steps=STEPS,
         rates=" and ".join(f"{rate:g}" for rate in RATES), search=SEARCH_SEED,
     )  # fmt: skip
 
