@@ -40,8 +40,11 @@ STARTS = {
     "scratch": "random weights",
     "embedding": "an embedding that was trained on Milton, fixed",
     "whole": "the whole network that was trained on Milton",
+    "adjusted": "random weights, with the logit adjustment that Murmur takes by itself",
 }
 RATES = (0.3, 1.0)
+ADJUSTMENT = 2.0
+"""Of logits, which Murmur takes by itself: right where tests have labels equally often."""
 SEARCH_SEED = 100
 """Learning rates are chosen there, on a validation split."""
 PRETRAINING_STEPS, PRETRAINING_BATCH, PRETRAINING_RATE = 6000, 32, 0.5
@@ -56,6 +59,7 @@ Row = tuple[str, str]
 ROWS: tuple[Row, ...] = (
     *(("scratch", name) for name in PROTOCOLS),
     *((start, name) for start in ("embedding", "whole") for name in BEFOREHAND),
+    *(("adjusted", name) for name in ("isolated", "murmur:bits=1400")),
 )
 
 
@@ -99,7 +103,7 @@ def pretrained() -> Any:
 def model_of(start: str) -> Model:
     """The network, and what it starts from."""
     shape, labels = (WINDOW,), plays().num_labels
-    if start == "scratch":
+    if start in ("scratch", "adjusted"):
         return text_gru(shape, labels)
     known = pretrained()
     if start == "embedding":
@@ -113,7 +117,7 @@ def config_of(protocol: str, seed: int, rate: float, **changes: Any) -> mix2fld.
     (config,) = mix2fld.Grid.of(
         protocols=(protocol,), seed=(seed,), partition="by-source", devices=DEVICES,
         model="text-gru", rounds=ROUNDS, local_steps=STEPS, batch_size=16, learning_rate=rate,
-        test_samples=TEST_SAMPLES, logit_adjustment=0.0, evaluated_rounds="last", curve_points=1,
+        test_samples=TEST_SAMPLES, evaluated_rounds="last", curve_points=1,
         **changes,
     ).runs()  # fmt: skip
     return config
@@ -122,6 +126,7 @@ def config_of(protocol: str, seed: int, rate: float, **changes: Any) -> mix2fld.
 def run_row(row: Row, seed: int, rate: float, **changes: Any) -> Record:
     """The record of one run."""
     start, protocol = row
+    changes["logit_adjustment"] = ADJUSTMENT if start == "adjusted" else 0.0
     dataset = plays()
     task = mix2fld.NextToken(dataset.num_labels)
     (result,) = mix2fld.run(
@@ -227,7 +232,8 @@ def verdicts(records: Sequence[Record]) -> dict[str, str]:
         )
         for start in ("embedding", "whole")
     }
-    return {"few": "; ".join(ends), **ahead}
+    adjusted = beside(records, ("adjusted", few[1][1]), ("scratch", few[1][1]))
+    return {"few": "; ".join(ends), "adjusted": adjusted, **ahead}
 
 
 def counted() -> dict[str, tuple[float, float]]:
