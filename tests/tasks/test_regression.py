@@ -217,6 +217,14 @@ def test_protocols_of_labels_name_themselves_and_the_task(protocol: str) -> None
         mix2fld.run(settings(protocol=protocol), dataset=line(), model=linear())
 
 
+def test_bins_that_no_device_holds_are_refused_where_outputs_are_averaged_in_them() -> None:
+    few = settings(target_bins=100, devices=2, samples_per_device=20, partition="iid")
+    for name in ("fd", "fld"):
+        with pytest.raises(InputError, match=r"target_bins = .*no device holds a sample of"):
+            make_simulation(few.replace(protocol=name), line(), linear())
+    make_simulation(few.replace(protocol="fl"), line(), linear())
+
+
 def test_rare_bins_are_what_rare_labels_are() -> None:
     config = settings(partition="non-iid", rare_labels=4, rare_samples=1, samples_per_device=40)
     simulation = make_simulation(config, line(), linear())

@@ -1,9 +1,10 @@
 """What is refused before a run or from an upload, and what is warned of."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, cast
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError
 from mix2fld.codecs import PayloadError
@@ -71,6 +72,24 @@ def warn_if_chance_level(
     if suspect is not None:
         cause = f"{suspect}: if it was not honest, preset = robust limits what it can do"
     return f"{config.run_name}: {doubt}; {cause}"
+
+
+def check_bins_held(
+    protocol: "Protocol", task: Task, values: NDArray[Any], parts: Sequence[NDArray[np.integer]]
+) -> None:
+    """Refuse bins of a number whose mean outputs no device could send."""
+    if not (protocol.needs_groups and task.numbers):
+        return
+    held = task.labels(values[np.unique(np.concatenate(parts))])
+    missing = np.setdiff1d(np.arange(task.groups), held)
+    if len(missing):
+        raise InputError(
+            field="target_bins",
+            value=task.groups,
+            hint=f"no device holds a sample of {len(missing)} of these bins, such as number "
+            f"{missing[0]}, and {protocol.title} averages outputs in each; choose fewer bins, or "
+            "more devices or samples_per_device",
+        )
 
 
 def check_learns(name: str, protocol: "Protocol", task: Task) -> None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError
 from mix2fld.data import device_parts, label_counts, measured_samples
-from mix2fld.engine.checks import check_countable
+from mix2fld.engine.checks import check_bins_held, check_countable
 from mix2fld.engine.device_turn import (
     Rows,
     TrainedDevice,
@@ -112,9 +112,10 @@ class LocalFleet:
         check_countable(scenario.config)
         self._scenario = scenario
         self.parts = device_parts(dataset, scenario.config)
+        learning = scenario.learning
+        check_bins_held(scenario.protocol, learning.task, dataset.train_values, self.parts)
         dataset, self._false_parts = add_false_labels(dataset, self.parts, scenario.config)
         self._dataset = dataset
-        learning = scenario.learning
         own = learning.task.samples(dataset.train_inputs, dataset.train_values)
         self._samples = ReplayPool(scenario.wire, learning.stepper, own)
         self._states: DeviceStates = states or StatesInMemory()
