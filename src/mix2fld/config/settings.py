@@ -39,7 +39,7 @@ class LearningConfig(Section):
     """Model and training: Eqs. 1, 2, 3 and 5."""
 
     model: str = "auto"
-    """paper-cnn, cifar-cnn, signal-cnn, mlp, linear or package.module:function; auto: by shape."""
+    """paper-cnn, cifar-cnn, signal-cnn, mlp, linear, text-gru or package.module:function; auto."""
     trained: str = "all"
     """Weights that are trained and sent: all, head, norms, lora:4, or a pattern of their names."""
     personal: str = "none"

@@ -12,3 +12,4 @@ from mix2fld.models.networks import mlp as mlp
 from mix2fld.models.networks import paper_cnn as paper_cnn
 from mix2fld.models.networks import signal_cnn as signal_cnn
 from mix2fld.models.pytorch import from_torch as from_torch
+from mix2fld.models.text import text_gru as text_gru
