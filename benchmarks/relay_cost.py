@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.relay_probe import PATHS
 from mix2fld.config.settings import Config
 from mix2fld.data import load_dataset
-from mix2fld.deploy.mqtt_nodes import device_config
+from mix2fld.deploy.device_settings import device_config
 from mix2fld.protocols.downlink import STEPS
 from mix2fld.runs.simulation import make_simulation
 from mix2fld.types import Dataset

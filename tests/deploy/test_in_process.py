@@ -29,7 +29,7 @@ from mix2fld.base.errors import InputError, TransportLostError
 from mix2fld.data.samples import standardised
 from mix2fld.deploy import flower_nodes, server_app
 from mix2fld.deploy.client_app import app
-from mix2fld.deploy.edge.messages import Refused
+from mix2fld.deploy.edge.messages import FORMAT, Refused
 from mix2fld.deploy.forms import DOWNLOAD, TRAIN, to_record
 from mix2fld.deploy.settings import Settings
 from mix2fld.runs.checkpoint import made_with
@@ -216,7 +216,7 @@ def test_a_node_of_another_version_says_so(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no upload arrived from round 1 to the end"):
         run_in_process(tmp_path, config, client)
     path = tmp_path / "runs" / config.run_name
-    assert "the other side uses message format 7, this one 8" in diary(path)
+    assert f"the other side uses message format 7, this one {FORMAT}" in diary(path)
 
 
 def test_a_round_is_not_played_with_nobody(tmp_path: Path) -> None:
