@@ -138,7 +138,7 @@ def _sources(fields: Fields) -> str:
     table = _table(["setting", "value", "source", "read in"], rows)
     sure = (
         f"Read in a public document: {len(fields) - ours - stated} of {len(fields)} values; our "
-        f"choice: {ours}; of the named source, which was not at hand to check: {stated}."
+        f"choice: {ours}; of the named source, not available to check: {stated}."
     )
     return f"{sure}\n\n{table}"
 

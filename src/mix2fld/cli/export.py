@@ -14,13 +14,14 @@ from mix2fld.cli.options import Output
 class ExportCommand:
     """Write runs as one table for other programs, CSV or Parquet; or the trained model of one run.
 
-      A model is written as the file's ending says: .safetensors, .pt (a state_dict) or .onnx.
+    The extension of the file decides how a model is written: .safetensors, .pt (a state_dict)
+    or .onnx.
 
-      Examples:
-        mix2fld export runs/head-to-head > rounds.csv
-        mix2fld export runs/head-to-head/mix2fld-s0 --to model -o model.onnx
-        mix2fld export runs/tuned/murmur-s0 --to adapters -o adapters
-    mix2fld export runs --to parquet --rows devices -o devices.parquet
+    Examples:
+      mix2fld export runs/head-to-head > rounds.csv
+      mix2fld export runs/head-to-head/mix2fld-s0 --to model -o model.onnx
+      mix2fld export runs/tuned/murmur-s0 --to adapters -o adapters
+      mix2fld export runs --to parquet --rows devices -o devices.parquet
     """
 
     runs: tyro.conf.Positional[tuple[Path, ...]]

@@ -24,7 +24,7 @@ class AskSums(Protocol):
     """Sends devices a step of a sum, and hears who answers it before the time is over."""
 
     def ask_sum(self, round_number: int, orders: Mapping[int, SumOrder], hear: HearSum, /) -> None:
-        """Who is not connected, or is started again, does not answer any more."""
+        """Devices that lost their connection or were restarted: they will not answer."""
 
 
 class RoundsAlone:

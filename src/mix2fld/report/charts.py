@@ -1,4 +1,4 @@
-"""What the charts of a report show, whoever draws them.
+"""What the charts of a report show, for both programs that draw them.
 
 The page draws them as SVG with JavaScript, ``mix2fld report --figures`` for papers with matplotlib:
 both read titles, units, names, colours, scales and the rows of bars from here, and decide nothing
