@@ -74,7 +74,9 @@ def test_the_uplink_takes_as_long_for_many_devices_as_for_few() -> None:
     assert CONTROL_BITS == 32
 
 
-@pytest.mark.parametrize("protocol", ["fl", "projected", "projected:share=0.25", "vote"])
+@pytest.mark.parametrize(
+    "protocol", ["fl", "projected", "projected:share=0.25", "vote", "feedsign:bits=8"]
+)
 def test_a_round_over_the_air_learns_from_the_sum_alone(protocol: str) -> None:
     config = toy_config(**{**PAPER, "protocol": protocol, "rounds": 2, "uplink_power_dbm": 23.0})
     simulation = make_simulation(config, toy_dataset())

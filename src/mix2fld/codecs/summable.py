@@ -87,22 +87,23 @@ class Signs:
         return Restored(codes, 1.0)
 
     def encode(self, value: Floats, dims: Dimensions) -> Encoded:
-        """In the order of weights."""
-        row = typed(self.name, value, np.float32, (dims.num_weights,))
+        """In the order of weights, or of directions."""
+        row = typed(self.name, value, np.float32, (self.size(dims).bits,))
         return encoded(np.packbits(row < 0).tobytes(), self.size(dims))
 
     def decode(self, data: bytes, dims: Dimensions) -> Floats:
         """1 and -1."""
-        check_size(self.name, data, self.size(dims).bits)
-        bits = np.unpackbits(np.frombuffer(data, np.uint8), count=dims.num_weights)
+        count = self.size(dims).bits
+        check_size(self.name, data, count)
+        bits = np.unpackbits(np.frombuffer(data, np.uint8), count=count)
         return (1 - 2 * bits.astype(np.float32)).astype(np.float32)
 
 
 @dataclass(frozen=True)
-class DirectionSigns:
+class DirectionSigns(Signs):
     """The sign of an update's product with each of some Gaussian directions: a bit a direction."""
 
-    count: int
+    count: int = 1
     name: str = "signs in random directions"
     words: ClassVar[str] = "signs of directional derivatives"
 
@@ -121,14 +122,3 @@ class DirectionSigns:
     def restore(self, codes: Floats, rng: np.random.Generator, size: int) -> Restored:
         """The sum of the directions with these signs."""
         return Restored(codes @ self.directions(rng, size), 1.0)
-
-    def encode(self, value: Floats, dims: Dimensions) -> Encoded:
-        """In the order of directions; 1 where the product is negative."""
-        row = typed(self.name, value, np.float32, (self.count,))
-        return encoded(np.packbits(row < 0).tobytes(), self.size(dims))
-
-    def decode(self, data: bytes, dims: Dimensions) -> Floats:
-        """1 and -1."""
-        check_size(self.name, data, self.count)
-        bits = np.unpackbits(np.frombuffer(data, np.uint8), count=self.count)
-        return (1 - 2 * bits.astype(np.float32)).astype(np.float32)

@@ -1,15 +1,13 @@
 """Zeroth-order steps: both ends draw the same directions, and signs alone are sent."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError
-from mix2fld.base.streams import stream
-from mix2fld.codecs import DirectionSigns, flatten_tensors, unflatten_tensors
+from mix2fld.codecs import DirectionSigns, Floats, flatten_tensors, unflatten_tensors
 from mix2fld.protocols.aggregation.aggregate import combine_weights
 from mix2fld.protocols.base import LateUploads
 from mix2fld.protocols.parts import Inbox, Line, StepInfo, Stepped, Turn, of_devices, parameter
@@ -53,11 +51,7 @@ class FeedSign(SharedChoices):
                 f"protocols = feedsign:bits={self.bits}: must be at most half of the {weights:,} "
                 "weights"
             )
-        return self._codec
-
-    @cached_property
-    def _codec(self) -> DirectionSigns:
-        return DirectionSigns(self.bits)
+        return DirectionSigns(count=self.bits)
 
     @property
     def values(self) -> int:
@@ -66,15 +60,11 @@ class FeedSign(SharedChoices):
 
     def signal(self, upload: Upload, turn: Turn) -> NDArray[np.float32]:
         """The signs."""
-        return self._votes(upload.value.tensors, self.directions(turn)).astype(np.float32)
+        return self._votes(upload.value.tensors, turn.round_number)[0]
 
     def from_signal(self, mean: NDArray[np.float32], turn: Turn) -> Update:
         """The mean vote of each direction."""
         return self.read(mean, turn)
-
-    def directions(self, turn: Turn) -> NDArray[np.float32]:
-        """Those of a round [bits, N_mod]."""
-        return self._codec.directions(self.choices(turn), self.dims.num_weights)
 
     server_words = "The server moves along each direction of a round, where most signs point."
 
@@ -84,17 +74,19 @@ class FeedSign(SharedChoices):
             return server, StepInfo()
         uploads, last = as_tensors(inbox), self.global_model(server)
         mean = combine_weights(uploads, zeros(last), self.learning.config.defence)
-        rng = stream(self.config.seed, "update", round_number)
-        directions = self._codec.directions(rng, self.dims.num_weights)
-        votes = self._votes(mean, directions)
+        votes, directions = self._votes(mean, round_number)
         signs = np.where(np.abs(votes) < TIE, 0, np.sign(votes)).astype(np.float32)
         row = np.float32(self.step_size) * (signs @ directions)
         did = StepInfo(words=f"moved by the majority of {of_devices(inbox)}")
         weights = plus(last, unflatten_tensors(row, self.dims))
         return replace(server, weights=weights, updates=server.updates + 1), did
 
-    def _votes(self, tensors: Tensors, directions: NDArray[np.float32]) -> NDArray[np.float64]:
-        """The coordinates of a sum of directions; with few of these, they are independent."""
-        row = flatten_tensors(tensors, self.dims).astype(np.float64)
-        exact = directions.astype(np.float64)
-        return np.asarray(np.linalg.solve(exact @ exact.T, exact @ row), np.float64)
+    def _votes(self, tensors: Tensors, number: int) -> tuple[Floats, Floats]:
+        """The coordinates of a sum of a round's directions, few and so independent; and these."""
+        size = self.dims.num_weights
+        directions = self.make_codec(size).directions(
+            self.choices(Turn(self.config.seed, number, 0)), size
+        )
+        row, exact = flatten_tensors(tensors, self.dims), directions.astype(np.float64)
+        found = np.linalg.solve(exact @ exact.T, exact @ row.astype(np.float64))
+        return found.astype(np.float32), directions
