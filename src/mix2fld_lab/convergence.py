@@ -146,7 +146,7 @@ class Phase(NamedTuple):
         return np.sqrt(kept * np.square(distance) + (1 - kept) * self.noise**2)
 
 
-class Own(NamedTuple):
+class DeviceTerms(NamedTuple):
     """What the theorem asks of one device."""
 
     phase: Phase
@@ -167,7 +167,7 @@ class Server(NamedTuple):
 
 
 def bound(
-    server: Server, own: Own, begun: float, steps_made: float, delivered: float, rounds: int
+    server: Server, own: DeviceTerms, begun: float, steps_made: float, delivered: float, rounds: int
 ) -> list[float]:
     """The theorem: a device's root mean squared distance from the optimum after each round.
 
@@ -216,7 +216,7 @@ def measure(up: float, down: float, seeds: Sequence[int]) -> Case:
     )  # fmt: skip
 
 
-def _measure(up: float, down: float, seed: int) -> tuple[Server, list[Own], Floats, Floats]:
+def _measure(up: float, down: float, seed: int) -> tuple[Server, list[DeviceTerms], Floats, Floats]:
     """One run: what the theorem asks, its bounds [D, rounds], and distances [D, rounds]."""
     simulation = make_simulation(settings_of(seed), lines_of_devices(), link=Outages(up, down))
     learning = simulation.scenario.learning
@@ -247,7 +247,7 @@ def _measure(up: float, down: float, seed: int) -> tuple[Server, list[Own], Floa
         first=float(np.linalg.norm(begun - last)),
     )
     owns = [
-        Own(
+        DeviceTerms(
             Phase.of([loss], rate, settings.local_steps),
             float(np.linalg.norm(loss.minimiser - optimum)),
         )

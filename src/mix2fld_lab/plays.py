@@ -56,7 +56,7 @@ def archive() -> Mapping[str, str]:
 
 
 def roles(texts: Mapping[str, str], fewest: int = FEWEST) -> dict[str, str]:
-    """What each role with enough speeches says, its speeches in order, in small letters."""
+    """What each role with enough speeches says, its speeches in order, in lower case."""
     speeches = defaultdict(list)
     for path, text in texts.items():
         play = PLAYS.search(path)

@@ -1,7 +1,7 @@
 """Where the numbers of standards were read, other than in the documents that are their source.
 
 Standards are sold or hard to quote; these are public pages and programs that state the same value.
-A source that is not named here was not at hand when the presets were checked.
+A source that is not named here was not available when the presets were checked.
 """
 
 _RP = "EU863-870"

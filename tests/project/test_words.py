@@ -49,6 +49,10 @@ SENTENCES = (
     r"\bwhoever\b",
     r"\bmade anew\b",
     r"\bwhat came (down|up)\b",
+    r"\banybody\b",
+    r"\bnobody was entered\b",
+    r"\bhands? samples over\b",
+    r"\bnot at hand\b",
 )
 NAMES = {
     *("go_on", "word_on_guessing", "say_on_stderr", "with_most_to_see", "upload_rooms", "Once"),

@@ -67,7 +67,7 @@ def _faults(folder: Path) -> Iterator[str]:
 
 
 def _others_write(status: os.stat_result) -> bool:
-    """Whether anybody but its owner can write; a user's private group has the user's number."""
+    """Whether others than its owner can write; a user's private group has the user's number."""
     shared_group = status.st_gid != os.geteuid()
     writers = stat.S_IWOTH | (stat.S_IWGRP if shared_group else 0)
     return bool(status.st_mode & writers)

@@ -233,7 +233,7 @@ class Airtime:
     def _pass(self, limit: float) -> bool:
         """To the next moment at which something happens; where all wait for all, to the last.
 
-        False if nothing will: whoever is left has yet to answer, in a later round.
+        False if nothing will: the remaining devices answer in a later round.
         """
         segment, slot = self._segment, self.scenario.link.slot_seconds
         moments = [f.computing for f in self.flights.values() if f.computing > self.seconds]

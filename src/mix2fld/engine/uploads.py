@@ -62,7 +62,7 @@ def answered_flights(
 ) -> dict[int, Flight]:
     """The flights of earlier rounds; of a fleet whose time is real, with answers that came since.
 
-    A device that will not answer any more is done.
+    A device that is not going to answer is done.
     """
     found = {}
     for device, flight in flights.items():

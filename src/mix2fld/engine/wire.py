@@ -200,7 +200,7 @@ class Wire:
         return Message(SERVER, round_number, encoded)
 
     def encode_download(self, server: ServerState, device: int | None = None) -> Encoded:
-        """The server's state for anybody; or for a device that missed nothing since its turn."""
+        """The server's state for any device; or for one that missed nothing since its turn."""
         down = self.downlink
         value = down.download(server) if device is None else down.download_to(server, device)
         return self._down.encode(value, self._dims)

@@ -160,7 +160,7 @@ def _logits(weights: Weights, maps: Array) -> Array:
 def _conv_relu(weights: Weights, images: Array) -> Array:
     """3 x 3 convolution of the same size, then ReLU: [B, H, W, C] -> [B, H, W, O].
 
-    As anybody writes it: training gives it its fast form (``models.fast``).
+    In its plain form: training uses the fast one (``models.fast``).
     """
     axes = ("NHWC", "HWIO", "NHWC")
     maps = lax.conv_general_dilated(

@@ -96,7 +96,7 @@ class FD(UploadsOutputs):
 
     @property
     def download_codec(self) -> Payload:
-        """A vector for each label that anybody drew."""
+        """A vector for each label that a device drew."""
         return self.announced(Outputs(partial_rows=True))
 
     def start(self, weights: Tensors) -> State:

@@ -74,7 +74,7 @@ def _mixing(stages: Stages) -> str:
 
 
 def _worst(section: Section) -> str:
-    """Whose uploads give most samples away, beside those that hand samples over."""
+    """Whose uploads reveal most samples, beside those that contain samples."""
     handed = [row.title for row in section.rows() if _hands_over(row.name)]
     leaks = {
         f"{row.title}: {kind}": share

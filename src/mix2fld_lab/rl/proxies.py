@@ -286,7 +286,7 @@ class RawDistillation(Exchange):
 def mean_memory(
     world: Environment, inbox: Mapping[int, Encoded]
 ) -> tuple[Floats, NDArray[np.bool_]]:
-    """The mean policy of each proxy over those who visited it, and which proxies anybody did."""
+    """The mean policy of each proxy over those who visited it, and which proxies were visited."""
     found = [decode_proxies(world, *inbox[agent]) for agent in sorted(inbox)]
     visits = np.sum([visited for _, visited in found], axis=0)
     sums = np.sum([own for own, _ in found], axis=0)  # zero where an agent never was
