@@ -49,11 +49,13 @@ FEW: Contenders = (
     ("murmur:bits=350", {"rounds": 20}),
     ("eden:bits_per_weight=0.0189", RARELY),
     ("eden:bits_per_weight=0.136", RARELY),
+    ("eden:bits_per_weight=0.0267", {"rounds": 20}),
     ("feedsign:bits=200,step_size=0.001", {}),
     (f"statistics:scatter=none,directions=8,statistics_bits=3,{IN_HEAD}", {}),
     (f"statistics:{IN_HEAD}", RECEIVED),
     ("mix2fld", {}),
     ("fl8", {}),
+    ("fl8", {"rounds": 20}),
     ("fl", {}),
 )
 MORE: Contenders = (
