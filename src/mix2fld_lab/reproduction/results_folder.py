@@ -22,6 +22,7 @@ from mix2fld_lab.reproduction.frontier.headline import (
     relayed,
     short_table,
 )
+from mix2fld_lab.reproduction.frontier.other_tasks import other_tasks
 from mix2fld_lab.reproduction.frontier.page import write_page
 from mix2fld_lab.reproduction.frontier.points import points_of
 from mix2fld_lab.reproduction.frontier.search import Choices, choose, search_name
@@ -173,7 +174,8 @@ class ResultsFolder:
         """The text of ``FRONTIER.md``, from the records alone."""
         rows = self.headline_rows()
         by_training = headline_table(rows) if rows else ""
-        return write_page(self.frontier_records(), self.frontier_choices(), by_training)
+        others = other_tasks(self.path)
+        return write_page(self.frontier_records(), self.frontier_choices(), by_training, others)
 
     def write_frontier(self) -> None:
         """Write the page of the frontier and its figures, from the records that exist."""

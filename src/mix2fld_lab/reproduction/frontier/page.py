@@ -67,8 +67,12 @@ FRONT = ("mnist-non-iid-paper-link", "mnist-non-iid")
 """Settings whose figure stands first, the first of them that was measured."""
 
 
-def write_page(records: Records, choices: Mapping[str, Choices], by_training: str = "") -> str:
+def write_page(
+    records: Records, choices: Mapping[str, Choices], by_training: str = "", other_tasks: str = ""
+) -> str:
     """The whole page; settings without records are named as missing.
+
+    ``other_tasks`` are the tables of settings that are not of images or recordings.
 
     ``by_training`` is the table of trainings and starts over the paper's link, if there is one.
     """
@@ -99,6 +103,7 @@ def write_page(records: Records, choices: Mapping[str, Choices], by_training: st
         settings=settings,
         over_the_link=link_section(points),
         by_training=by_training,
+        other_tasks=other_tasks,
         made_with=said_of(*_runs(records)),
         candidates=CANDIDATES_EACH,
         grids=GRIDS,
