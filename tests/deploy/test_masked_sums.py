@@ -8,6 +8,7 @@ import pytest
 from deploy.lab import assert_same_as_engine, deployed_config, diary, rounds_of
 from deploy.memory_line import MemoryBroker, run_in_memory
 from mix2fld.base.errors import InputError
+from mix2fld.deploy.edge.learning import small_learning
 from mix2fld.deploy.edge.messages import SumAnswer, SumOrder, Trained, pack, unpack
 from mix2fld.deploy.edge.store import Store
 from mix2fld.deploy.settings import check_deployable, check_flower
@@ -25,6 +26,13 @@ def masked_config(folder: Path, **fields):
 def test_a_masked_run_has_the_numbers_of_the_engine(tmp_path: Path, name: str) -> None:
     path = run_in_memory(tmp_path, masked_config(tmp_path, protocol=name, rounds=2))
     assert [info["uploads"]["delivered"] for info in rounds_of(path)] == [4, 4]
+    assert_same_as_engine(path, tmp_path, tmp_path / "engine")
+
+
+def test_small_devices_have_the_numbers_of_the_engine(tmp_path: Path) -> None:
+    """They know less of a run's settings."""
+    config = masked_config(tmp_path, protocol="fl", rounds=1, kernel="native")
+    path = run_in_memory(tmp_path, config, make_learning=small_learning)
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
 

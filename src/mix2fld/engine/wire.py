@@ -16,7 +16,7 @@ from mix2fld.engine.policies import make_policy, policy_of
 from mix2fld.masking.party import Overhead
 from mix2fld.protocols.base import Protocol
 from mix2fld.protocols.downlink import GlobalVersions
-from mix2fld.protocols.masked import MaskedSums
+from mix2fld.protocols.masked import MaskedSums, check_masked
 from mix2fld.protocols.parts import Arrives, Device, Turn
 from mix2fld.protocols.replay import Replayed
 from mix2fld.protocols.seed_samples import seed_stream
@@ -274,6 +274,7 @@ class Wire:
 def checked_wire(protocol: Protocol, sizes: Sizes) -> Wire:
     """What crosses the link in a run, whose server can wait as ``wait`` says."""
     make_policy(sizes.config)
+    check_masked(sizes.config)
     wire = Wire(protocol, sizes)
     if wire.policy.uses_late:
         _check_lateness(protocol, sizes.config)

@@ -105,13 +105,20 @@ def _check(protocol: "Protocol", config: "Config", policy: Lateness, members: in
     if config.defence.sample_weights != "ignored" and not protocol.trusted_sum:
         hint = "all devices of a sum count alike; must be ignored"
         raise refuse("sample_weights", config.defence.sample_weights, hint)
-    if config.attack.attack != "none":
-        raise refuse("attack", config.attack.attack, "is of single uploads; must be none")
-    if config.channel.link == "air":
-        raise refuse("link", "air", "adds signals, not numbers; must be another")
     if policy.uses_late and not protocol.same_in_all_rounds:
         hint = f"{protocol.title} sends other directions in each round; must be all, or share=1"
         raise refuse("wait", config.availability.wait, hint)
     if config.updates.downlink in ("auto", "relay"):
         hint = "uploads that nobody reads cannot be relayed; must be weights, coded or default"
         raise refuse("downlink", config.updates.downlink, hint)
+
+
+def check_masked(config: "Config") -> None:
+    """Refuse what of a run, beside what devices know of it, has no meaning under masks."""
+    attack, link = config.attack.attack, config.channel.link
+    if config.privacy.sums == "masked" and attack != "none":
+        hint = "is of single uploads; must be none, with sums = masked"
+        raise InputError(field="attack", value=attack, hint=hint)
+    if config.privacy.sums == "masked" and link == "air":
+        hint = "adds signals, not numbers; must be another, with sums = masked"
+        raise InputError(field="link", value=link, hint=hint)
