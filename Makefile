@@ -148,6 +148,7 @@ testbed: install ## Measure FL and Mix2FLD on shaped links (root, iproute2)
 
 bench: $(BENCH)/.installed ## Measure speed beside other frameworks (half an hour)
 	$(BENCH)/bin/python -m benchmarks.run $(ARGS)
+	@test -n '$(ARGS)' || $(BENCH)/bin/python -m benchmarks.ordinary
 
 bench-growth: install ## Measure time and memory over devices, weights, cores
 	$(BIN)/python -m benchmarks.growth $(ARGS)

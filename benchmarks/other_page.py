@@ -38,6 +38,11 @@ def section() -> str:
         "module: × the loop",
         "testing, % of peak",
     )
+    measured.sort(
+        key=lambda model: statistics.median(
+            ratios(record, name_of(model, LOOP), name_of(model, ENGINE))
+        )
+    )  # what is slowest beside PyTorch stands first
     rows = [_row(record, model) for model in measured]
     notes = [_same_work(record, measured), _machine(record)]
     return "\n\n".join([TEXT, markdown_table(head, rows), *notes])

@@ -78,8 +78,8 @@ INLINE void dot_block(const int K, const int R, const float *matrix, int64_t col
             EACH for (int k = 0; k < K; k++) s[r * K + k] += input * w[k];
         }
     }
-    for (int r = 0; r < R; r++)
-        for (int k = 0; k < K; k++) {
+    EACH for (int r = 0; r < R; r++)
+        EACH for (int k = 0; k < K; k++) {
             float sum = total(s[r * K + k]);
             for (int64_t i = c; i < columns; i++) sum += x.at[r * x.stride + i] * matrix[k * columns + i];
             y.at[r * y.stride + k] = sum + (bias ? bias[k] : 0);
@@ -137,35 +137,46 @@ static void dot_products(const float *matrix, int64_t rows, int64_t columns, int
     }
 }
 
-/* matrix += factor a^T b, with a [batch, rows] and b [batch, columns]: each row is read and written once. */
-static void add_outer(float *matrix, int64_t rows, int64_t columns, int64_t batch, float factor, rows_t a, rows_t b) {
-    for (int64_t k = 0; k < rows; k += 2) {
-        float *row[2] = {matrix + k * columns, matrix + (k + 1 < rows ? k + 1 : k) * columns};
-        const int64_t second = k + 1 < rows;
-        int64_t c = 0;
+#if LANES == 16
+#define OUTER_ROWS 4
+#else
+#define OUTER_ROWS 2
+#endif
+
+/* K rows of the matrix, from row k on. */
+INLINE void outer_rows(const int K, float *matrix, int64_t columns, int64_t batch, float factor, rows_t a, rows_t b) {
+    int64_t c = 0;
 #define OUTER(V)                                                                                   \
     for (; c + V * LANES <= columns; c += V * LANES) {                                             \
-        vec s[2 * V];                                                                              \
-        EACH for (int i = 0; i < 2 * V; i++) s[i] = (vec){};                                       \
+        vec s[K * V];                                                                              \
+        EACH for (int i = 0; i < K * V; i++) s[i] = (vec){};                                       \
         for (int64_t n = 0; n < batch; n++) {                                                      \
-            const float *by = b.at + n * b.stride + c, *x = a.at + n * a.stride + k;               \
-            const float one = x[0], other = x[second];                                             \
-            EACH for (int v = 0; v < V; v++) {                                                     \
-                const vec back = load(by + v * LANES);                                             \
-                s[v] += one * back, s[V + v] += other * back;                                      \
-            }                                                                                      \
+            const float *by = b.at + n * b.stride + c, *x = a.at + n * a.stride;                   \
+            vec back[V];                                                                           \
+            EACH for (int v = 0; v < V; v++) back[v] = load(by + v * LANES);                       \
+            EACH for (int k = 0; k < K; k++)                                                       \
+                EACH for (int v = 0; v < V; v++) s[k * V + v] += x[k] * back[v];                   \
         }                                                                                          \
-        EACH for (int i = 0; i < V * (1 + second); i++)                                            \
-            store(row[i / V] + c + i % V * LANES, load(row[i / V] + c + i % V * LANES) + factor * s[i]); \
+        EACH for (int i = 0; i < K * V; i++) {                                                     \
+            float *to = matrix + i / V * columns + c + i % V * LANES;                              \
+            store(to, load(to) + factor * s[i]);                                                   \
+        }                                                                                          \
     }
-        OUTER(4)
-        OUTER(1)
+    OUTER(4)
+    OUTER(1)
 #undef OUTER
-        for (; c < columns; c++)
-            for (int64_t r = 0; r <= second; r++) {
-                float sum = 0;
-                for (int64_t n = 0; n < batch; n++) sum += a.at[n * a.stride + k + r] * b.at[n * b.stride + c];
-                row[r][c] += factor * sum;
-            }
-    }
+    for (; c < columns; c++)
+        for (int k = 0; k < K; k++) {
+            float sum = 0;
+            for (int64_t n = 0; n < batch; n++) sum += a.at[n * a.stride + k] * b.at[n * b.stride + c];
+            matrix[k * columns + c] += factor * sum;
+        }
+}
+
+/* matrix += factor a^T b, with a [batch, rows] and b [batch, columns]: each row is read and written once. */
+static void add_outer(float *matrix, int64_t rows, int64_t columns, int64_t batch, float factor, rows_t a, rows_t b) {
+    int64_t k = 0;
+    for (; k + OUTER_ROWS <= rows; k += OUTER_ROWS)
+        outer_rows(OUTER_ROWS, matrix + k * columns, columns, batch, factor, (rows_t){a.at + k, a.stride}, b);
+    for (; k < rows; k++) outer_rows(1, matrix + k * columns, columns, batch, factor, (rows_t){a.at + k, a.stride}, b);
 }
