@@ -10,7 +10,7 @@ PYTEST_IN_PARALLEL = PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 \
 QUICK_XLA = XLA_FLAGS="--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 
 .DEFAULT_GOAL := help
-.PHONY: help install run report clean test test-all check format hooks coverage search upgrade docs programs test-deploy test-mqtt test-cluster test-arm fuzz crash soak reproduce frontier ledger sensors links rl numbers text robustness testbed bench bench-growth bench-many bench-cluster bench-wire screenshots package wheels bom lock
+.PHONY: help install run report clean test test-all check format hooks coverage search upgrade docs programs test-deploy test-mqtt test-cluster test-arm fuzz crash soak reproduce frontier ledger sensors links rl numbers text robustness testbed bench bench-growth bench-many bench-cluster bench-wire screenshots package wheels bom lock images
 
 ## Start
 
@@ -186,11 +186,18 @@ bom: $(VENV)/.installed-test ## Write the bill of materials and the licences of 
 		--output-reproducible --of JSON -o dist/bom.json
 	$(BIN)/python -m reliability.licences dist/bom.json docs/licences.md
 
-lock: install ## Write containers/requirements.txt, with hashes
+LOCK = $(BIN)/python -m pip install --quiet --disable-pip-version-check --dry-run --ignore-installed \
+	-c constraints.txt --report dist/lock.json
+
+lock: install ## Write containers/*requirements.txt, with hashes
 	mkdir -p dist
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --dry-run --ignore-installed \
-		--report dist/lock.json -c constraints.txt '.[flower]'
-	$(BIN)/python -m reliability.lock dist/lock.json containers/requirements.txt
+	$(LOCK) '.[flower,mqtt,metrics]' && $(BIN)/python -m reliability.lock dist/lock.json containers/requirements.txt
+	$(LOCK) ./device && $(BIN)/python -m reliability.lock dist/lock.json containers/device-requirements.txt
+	$(LOCK) hatchling && $(BIN)/python -m reliability.lock dist/lock.json containers/build-requirements.txt
+
+images: install ## Build and try the images of a deployment (root, buildah, mmdebstrap)
+	containers/images.sh $(BIN)/python
+	containers/try.sh $(BIN)
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \

@@ -1,8 +1,8 @@
-"""Exact packages of a deployment with their SHA-256: ``containers/requirements.txt``.
+"""Exact packages of a deployment with their SHA-256: ``containers/*requirements.txt``.
 
-``make lock`` has pip resolve the ``flower`` extra within the constraints, without installing
-anything, and gives its report to this. The hashes are those of the files that pip chose, so they
-are of one platform, which the first line names; no registry is named.
+``make lock`` has pip resolve what servers, devices and builds need within the constraints, without
+installing anything, and gives its report to this. The hashes are those of the files that pip chose,
+so they are of one platform, which the first line names; no registry is named.
 """
 
 import json
@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-OWN = "mix2fld"
+OWN = ("mix2fld", "mix2fld-device")
 
 
 def main(report: Path, page: Path) -> None:
@@ -24,9 +24,9 @@ def render(report: dict[str, Any]) -> str:
     lines = [
         f"# Made by make lock, for Python {where['python_version']} on {where['sys_platform']} "
         f"{where['platform_machine']}.",
-        "# pip install --require-hashes -r containers/requirements.txt",
+        "# pip install --require-hashes -r, of what this file is called.",
     ]
-    packages = [one for one in report["install"] if one["metadata"]["name"] != OWN]
+    packages = [one for one in report["install"] if one["metadata"]["name"] not in OWN]
     for one in sorted(packages, key=lambda one: str(one["metadata"]["name"]).lower()):
         digest = one["download_info"]["archive_info"]["hashes"]["sha256"]
         name, version = one["metadata"]["name"], one["metadata"]["version"]

@@ -95,6 +95,16 @@ def test_a_renewed_server_keeps_its_names(folder: Path, tmp_path: Path, name: st
     assert (folder / f"{name}.key").stat().st_mode & 0o777 == 0o600
 
 
+def test_programs_of_the_superlink_reach_it_on_loopback(tmp_path: Path) -> None:
+    """As an operator makes the keys: with the addresses of nodes alone."""
+    make_certificates(tmp_path / "keys", ["link.example.org", "192.168.1.10"])
+    names = read_certificate(tmp_path / "keys" / "server.crt").extensions
+    found = names.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert found.get_values_for_type(x509.DNSName) == ["link.example.org", "localhost"]
+    addresses = found.get_values_for_type(x509.IPAddress)
+    assert [str(address) for address in addresses] == ["192.168.1.10", "127.0.0.1"]
+
+
 def test_all_that_a_name_was_given_are_revoked(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

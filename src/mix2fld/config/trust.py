@@ -25,6 +25,7 @@ class DefenceConfig(Section):
         "krum",
         "geometric-median",
         "filtered-median",
+        "clipped-median",
     ] = "mean"
     """How uploads are combined: their mean, or a value that a minority cannot move far."""
     bad_share: Annotated[float, Field(gt=0, lt=0.5)] = 0.2
@@ -42,9 +43,15 @@ AttackName = Literal[
     "update-flip",
     "random",
     "little-is-enough",
+    "inner-product",
+    "min-max",
+    "min-sum",
+    "back-inside",
     "sample-count",
     "label-shift",
+    "label-shift-inside",
     "seed-label-shift",
+    "seed-one-label",
     "seed-backdoor",
 ]
 NEEDS_ATTACK = ("attackers", "attack_from", "attack_strength")

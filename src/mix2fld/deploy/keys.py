@@ -28,6 +28,7 @@ PASSPHRASE = "MIX2FLD_CA_PASSPHRASE"
 SUPERLINK = "mix2fld SuperLink"
 NAMES = {SUPERLINK: "server"}
 """Certificates whose files are called differently, devices apart."""
+LOOPBACK = ("localhost", "127.0.0.1")
 LONGEST_NAME = 253
 _PART = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 HOST_NAME = re.compile(rf"(?!(.*\.)?\d+$)({_PART}\.)*{_PART}", re.IGNORECASE | re.ASCII)
@@ -301,9 +302,9 @@ def _name(common: str) -> x509.Name:
 
 
 def _names(hosts: Sequence[str]) -> x509.SubjectAlternativeName:
-    """How a server is called, and localhost, by which a proxy reaches it."""
+    """How a server is called, and loopback, where a proxy and its own programs reach it."""
     return x509.SubjectAlternativeName(
-        [_general_name(host) for host in dict.fromkeys([*hosts, "localhost"])]
+        [_general_name(host) for host in dict.fromkeys([*hosts, *LOOPBACK])]
     )
 
 

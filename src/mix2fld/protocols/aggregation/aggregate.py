@@ -101,12 +101,27 @@ def filtered_median(products: Floats, weights: Floats, bad: int) -> Floats:
     return geometric_median(products, np.where(kept, weights, 0.0), bad)
 
 
+def clipped_median(products: Floats, weights: Floats, bad: int) -> Floats:
+    """The mean of rows that lie at most as far from the geometric median as is typical.
+
+    A row that lies farther is shortened, not left out: an honest device that alone holds a label
+    is heard in every round, and an attacker moves the mean by its share of a typical distance.
+    """
+    middle = geometric_median(products, np.ones(len(products)), bad)
+    distances = _distances_from(products, middle)
+    typical = np.median(distances)
+    factors = np.divide(typical, distances, out=np.ones_like(distances), where=distances > typical)
+    pulls = factors * weights / weights.sum()
+    return pulls + (1.0 - pulls.sum()) * middle
+
+
 BY_COORDINATE: dict[str, ByCoordinate] = {"trimmed-mean": trimmed_mean, "median": median}
 BY_DEVICE: dict[str, ByDevice] = {
     "clipped-mean": clipped_mean,
     "krum": krum,
     "geometric-median": geometric_median,
     "filtered-median": filtered_median,
+    "clipped-median": clipped_median,
 }
 
 
