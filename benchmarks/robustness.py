@@ -23,6 +23,8 @@ from benchmarks.robustness_costs import (
     SEEDS,
     SUBTLE,
 )
+from benchmarks.robustness_long import ADAPTIVE, render_long
+from benchmarks.robustness_long import recorded as recorded_long
 from benchmarks.robustness_page import PAGE, render
 from mix2fld.base.errors import Mix2fldError
 from mix2fld.config.settings import PRESETS, Config
@@ -107,7 +109,7 @@ def _fresh() -> Iterator[Case]:
 def _attacked(protocol: str, defence: str, attackers: int, seed: int) -> Iterator[Case]:
     yield Case(protocol, defence, "none", 0, seed)
     for name, attack in ATTACKS.items():
-        if meets(attack, PROTOCOLS[protocol]):
+        if name not in ADAPTIVE and meets(attack, PROTOCOLS[protocol]):
             yield Case(protocol, defence, name, attackers, seed)
 
 
@@ -128,7 +130,8 @@ def page() -> str:
     """The page, of the runs that are recorded."""
     grid, recorded = set(cases()), _recorded()
     records = [record for case, record in recorded.items() if case in grid]
-    return render(records, SETTINGS, len(grid), complete_seeds(grid, recorded))
+    short = render(records, SETTINGS, len(grid), complete_seeds(grid, recorded))
+    return f"{short}\n{render_long(list(recorded_long().values()))}"
 
 
 def complete_seeds(grid: Iterable[Case], recorded: Container[Case]) -> int:

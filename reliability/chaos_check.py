@@ -10,11 +10,13 @@ from typing import Any
 from mix2fld.data import load_dataset
 from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.simulation import run
-from reliability.replay import assert_same_as_engine, rounds_of
+from reliability.replay import Told, assert_same_as_engine, diary, rounds_of
 
 TOLD = "told.json"
 """What struck the fleet, and which parts ended by themselves."""
-TRAINED = re.compile(r"^device-\d+: round (\d+): trained", re.MULTILINE)
+DID = r"^device-\d+: round (\d+): {}"
+"""A line of a device's log."""
+CAUGHT_UP = re.compile(r"round (\d+): device (\d+) was away and catches up")
 
 
 class Past:
@@ -41,24 +43,34 @@ def check(fleet: Past) -> None:
     rounds = rounds_of(fleet.run_folder)
     assert [info["round"] for info in rounds] == list(range(1, fleet.config.rounds + 1))
     assert all(info["uploads"]["delivered"] for info in rounds)
-    trained = {device: _trained(fleet, device) for device in (*fleet.honest, fleet.liar)}
+    told = told_by(fleet)
     answers = last_answers(fleet.run_folder)
     for info in rounds:
         number, took = info["round"], set(info["uploads"]["devices"])
-        assert all(number in trained[device] for device in took), number
+        assert all(number in told.trained[device] for device in took), number
         said = answers[number]
         assert set(info["asked"]) == said["asked"], number
         assert took == said["upload"] - said["refused"], number
         assert said["asked"] - took == said["refused"] | said["unanswered"], number
-    for part in fleet.parts:
-        assert "Traceback" not in fleet.log(part), part
+    for part in set(fleet.parts) - {f"device-{fleet.liar}"}:
+        log = fleet.log(part)
+        assert log.count("Traceback") == log.count("\nKeyboardInterrupt"), part  # told to end
     with TemporaryDirectory() as scratch:
-        assert_same_as_engine(fleet.run_folder, fleet.folder, Path(scratch), [fleet.liar])
+        assert_same_as_engine(fleet.run_folder, fleet.folder, Path(scratch), [fleet.liar], told)
 
 
-def _trained(fleet: Past, device: int) -> set[int]:
-    """The rounds that a device itself says it trained in."""
-    return {int(found) for found in TRAINED.findall(fleet.log(f"device-{device}"))}
+def told_by(fleet: Past) -> Told:
+    """What the devices' own logs and the diary say."""
+
+    def rounds_in(words: str) -> dict[int, set[int]]:
+        line = re.compile(DID.format(words), re.MULTILINE)
+        logs = {device: fleet.log(f"device-{device}") for device in (*fleet.honest, fleet.liar)}
+        return {device: {int(found) for found in line.findall(log)} for device, log in logs.items()}
+
+    caught_up: dict[int, set[int]] = {}
+    for number, device in CAUGHT_UP.findall(diary(fleet.run_folder)):
+        caught_up.setdefault(int(number), set()).add(int(device))
+    return Told(rounds_in("trained"), rounds_in("has the download"), caught_up)
 
 
 def events_of(path: Path) -> list[dict[str, Any]]:

@@ -33,7 +33,7 @@ ROOT = Path(__file__).parent.parent
 WIRE = Rates(up=200e3, down=400e3)
 LOSS = "-m statistic --mode random --probability 0.2 -j DROP"
 DISK = "size=16m"
-RESTART_S, WEEK_S = 2.0, 7 * 86400
+RESTART_S, END_S, WEEK_S = 2.0, 60.0, 7 * 86400
 """A part that ended by itself is started again, as its unit does (after 15 s there)."""
 PORT, BROKER_PORT = 8883, 8884
 
@@ -98,6 +98,8 @@ class ChaosFleet(MqttFleet):
         return self
 
     def __exit__(self, *error: object) -> None:
+        with suppress(KeyError, subprocess.TimeoutExpired):
+            self._processes["server"].wait(END_S if error == (None, None, None) else 0)
         self.stop(*list(self._processes))
         for disk in self.disks.values():
             kept = disk.with_name(disk.name + "-kept")

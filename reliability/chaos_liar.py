@@ -1,6 +1,6 @@
 """A device that lies: what it trained is of false labels, and now and then it sends what is none.
 
-By the number of the round: values that are not finite, half an upload, or another number of bits.
+By the number of the round: values that are not finite, half an upload, or accuracies above one.
 """
 
 from mix2fld.deploy.edge import device
@@ -22,7 +22,7 @@ def falsified(answer: Answer) -> Answer:
         return answer._replace(upload=body)
     if kind == 1:
         return answer._replace(upload=answer.upload[: len(answer.upload) // 2])
-    return answer._replace(bits=answer.bits + 1)
+    return answer._replace(scores=[7.0] * len(answer.scores))
 
 
 class Liar(device.Device):

@@ -1,7 +1,7 @@
 """A deployed run again, in the simulator with the same deliveries: all numbers must be equal."""
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +15,8 @@ from mix2fld.data import load_dataset
 from mix2fld.deploy.edge.store import Store
 from mix2fld.engine.attacks import shift_labels
 from mix2fld.engine.device_turn import receive, settle
-from mix2fld.engine.fleets.local import LocalFleet, ReplayPool
+from mix2fld.engine.fleet_interface import Delivered, Order, Outcome, Trained
+from mix2fld.engine.fleets.local import LocalFleet, PendingRound, ReplayPool, TrainedShard
 from mix2fld.engine.scenario import Scenario
 from mix2fld.engine.state import RunState
 from mix2fld.links import Direction, IdealLink, Memoryless
@@ -50,10 +51,22 @@ class ReplayLink(Memoryless):
         return Delivery(delivered, np.where(delivered, 0, self.max_slots))
 
 
+class Told(NamedTuple):
+    """What devices and diary say that a server cannot know, or does not record."""
+
+    trained: Mapping[int, Collection[int]]
+    """Rounds in which each device trained: of those it was asked in, or whose attempt was lost."""
+    heard: Mapping[int, Collection[int]]
+    """Rounds whose download each device has, confirmed or not."""
+    caught_up: Mapping[int, Collection[int]]
+    """By round: the devices that were away before, and began with the last global state."""
+
+
 class ReplayFleet(LocalFleet):
     """Has the devices that a recorded run found connected; liars have labels shifted by one.
 
-    Where all that are connected are asked, these are the ones that were asked.
+    Where all that are connected are asked, these are the ones that were asked. Without what is
+    ``told``, all that are asked train, and those have a download that confirmed it.
     """
 
     def __init__(
@@ -62,8 +75,10 @@ class ReplayFleet(LocalFleet):
         dataset: Dataset,
         rounds: list[dict[str, Any]],
         liars: Collection[int],
+        told: Told | None = None,
     ) -> None:
         super().__init__(scenario, dataset)
+        self._wire, self._told = scenario.wire, told
         if liars:
             self._lie(scenario, dataset, liars)
         self._connected: Iterator[Sequence[int]] = iter(())
@@ -84,6 +99,51 @@ class ReplayFleet(LocalFleet):
         """Those of the next round; all after the last."""
         return next(self._connected, range(len(self.parts)))
 
+    def train(self, states: Any, order: Order) -> tuple[PendingRound, Trained]:
+        """Also those whose order was lost with the server that sent it."""
+        pending, trained = super().train(states, order)
+        others = set() if self._told is None else self._trained(order.round_number)
+        if lost := sorted(others - set(order.asked)):
+            before = self._states.read(states, lost)
+            part = self.train_part(before, order._replace(asked=tuple(lost)))
+            after = {device: settle(own, False) for device, own in part.after.items()}
+            pending = PendingRound(states, {**pending.trained, **after})
+        return pending, trained
+
+    def _trained(self, number: int) -> set[int]:
+        assert self._told is not None
+        return {device for device, rounds in self._told.trained.items() if number in rounds}
+
+    def train_part(self, before: Mapping[int, State], order: Order) -> TrainedShard:
+        """Who caught up begins with the last global state; who did not train stays as it was."""
+        if self._told is None:
+            return super().train_part(before, order)
+        started, number = dict(before), order.round_number
+        for device in set(self._told.caught_up.get(number, ())) & before.keys():
+            data = order.last_download()
+            if data is not None:
+                own = before[device]
+                started[device] = receive(self._wire, own, self._wire.decode_download(data, [own]))
+        part, did = super().train_part(started, order), self._trained(number)
+        after = {
+            device: own if device in did else before[device] for device, own in part.after.items()
+        }
+        return part._replace(after=after)
+
+    def deliver(self, states: PendingRound, outcome: Outcome) -> tuple[Any, Delivered]:
+        """Also to those whose confirmation was lost."""
+        after, delivered = super().deliver(states, outcome)
+        if self._told is None or outcome.download is None:
+            return after, delivered
+        number, heard = outcome.round_number, self._told.heard
+        more = sorted({d for d in heard if number in heard[d]} - outcome.receivers)
+        own = self._states.read(after, more)
+        received = {
+            d: receive(self._wire, state, self._wire.decode_download(outcome.download, [state]))
+            for d, state in own.items()
+        }
+        return self._states.replaced(after, received), delivered
+
 
 def rounds_of(path: Path) -> list[dict[str, Any]]:
     file = path / "rounds.jsonl"
@@ -97,7 +157,7 @@ def diary(path: Path) -> str:
 
 
 def assert_same_as_engine(
-    path: Path, devices: Path, tmp_path: Path, liars: Collection[int] = ()
+    path: Path, devices: Path, tmp_path: Path, liars: Collection[int] = (), told: Told | None = None
 ) -> None:
     """The simulator, with the same deliveries, has the same numbers, bit for bit."""
     result = RunFolder(path).finished()
@@ -106,7 +166,7 @@ def assert_same_as_engine(
     stated = result.config.replace(computing_time="stated")
 
     def fleet(scenario: Scenario, dataset: Dataset, *_: Any) -> ReplayFleet:
-        return ReplayFleet(scenario, dataset, result.rounds, liars)
+        return ReplayFleet(scenario, dataset, result.rounds, liars, told)
 
     (of_engine,) = run(stated, tmp_path, link=link, fleet=fleet)
     scenario = make_simulation(stated, load_dataset(stated.data)).scenario

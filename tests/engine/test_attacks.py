@@ -59,6 +59,46 @@ def test_what_is_sent_by_hand(name: str, sent: list[float]) -> None:
     np.testing.assert_allclose(upload(known()), sent)
 
 
+def _crowd(name: str) -> tuple[np.ndarray, Known]:
+    """What attackers send among twenty honest devices, and what they know."""
+    rng = np.random.default_rng(1)
+    honest = rng.normal(1.0, 0.3, (20, 40))
+    about = Known(rng.normal(-2.0, 1.0, 40), honest, np.zeros(40), rng, ATTACKS[name].strength)
+    upload = ATTACKS[name].upload
+    assert upload is not None
+    return upload(about), about
+
+
+@pytest.mark.parametrize(("name", "size"), [("min-max", np.max), ("min-sum", np.sum)])
+def test_an_adaptive_upload_is_as_far_as_honest_ones_are_and_no_farther(name: str, size) -> None:
+    sent, about = _crowd(name)
+    apart = ((about.honest[:, None] - about.honest[None]) ** 2).sum(axis=2)
+    mine = size(((about.honest - sent) ** 2).sum(axis=1))
+    assert mine == pytest.approx(max(size(row) for row in apart), rel=1e-6)
+    assert (sent < about.honest.mean(axis=0)).all()
+
+
+@pytest.mark.parametrize("name", ["label-shift-inside", "back-inside"])
+def test_what_stays_inside_a_filter_is_taken_by_it(name: str) -> None:
+    """Just so: a tenth of the median distance farther, and it would not be."""
+    sent, about = _crowd(name)
+    middle = np.median(about.honest, axis=0)
+    typical = np.median(np.linalg.norm(about.honest - middle, axis=1))
+    assert np.linalg.norm(sent - middle) == pytest.approx(2.9 * typical)
+
+
+def test_a_step_against_the_mean() -> None:
+    sent, about = _crowd("inner-product")
+    np.testing.assert_allclose(sent, -0.5 * about.honest.mean(axis=0))
+
+
+def test_seeds_of_one_label_collude() -> None:
+    relabel = ATTACKS["seed-one-label"].seeds
+    assert relabel is not None
+    seeds = Seeds(np.zeros((4, 2)), np.array([[1], [2], [0], [1]], np.int32))
+    assert relabel(seeds, 4, 1.0).labels.tolist() == [[0], [2], [0], [0]]
+
+
 def test_a_random_step_has_the_stated_length() -> None:
     upload = ATTACKS["random"].upload
     assert upload is not None
@@ -143,6 +183,9 @@ def test_every_attack_on_every_protocol_is_carried_or_refused(protocol: str, att
     if attack == "scaling" and protocol in ("vote", "feedsign"):
         expected = set()  # signs have no length
     if protocol == "feedsign":  # any bit is the honest one every other time
+        assert changed <= expected
+        return
+    if attack == "label-shift-inside":  # an upload that is inside already is left as it is
         assert changed <= expected
         return
     assert changed == expected

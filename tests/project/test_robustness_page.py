@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from benchmarks.robustness import SETTINGS, cases, complete_seeds, outcome
 from benchmarks.robustness_costs import FRESH, SEEDS, cost_of, findings, in_points, mild
+from benchmarks.robustness_long import ADAPTIVE, render_long
 from benchmarks.robustness_page import render
 
 import mix2fld
@@ -45,7 +46,7 @@ def test_the_page_says_what_is_missing_and_what_a_defence_costs() -> None:
 
 def test_no_run_of_the_grid_is_one_whose_attack_meets_nothing() -> None:
     grid = set(cases())
-    assert {case.attack for case in grid} == {"none", *ATTACKS}
+    assert {case.attack for case in grid} == {"none", *ATTACKS} - set(ADAPTIVE)
     assert not [c for c in grid if c.protocol in ("fl", "statistics") and "seed" in c.attack]
     assert {c.seed for c in grid if c.seed >= SEEDS} == set(FRESH)
 
@@ -106,3 +107,22 @@ def test_a_run_that_stops_costs_more_than_any_other() -> None:
     assert not mild(records, "fl", "scaling", 2, "mean")
     assert "1 of 1 pairs of protocol and attack cost at most 2 points" in findings(records)
     assert "with the preset, 0 of 1 without any defence." in findings(records)
+
+
+def test_the_long_runs_say_who_lost_what_and_who_was_named() -> None:
+    def run(defence: str, attack: str, server: float, **fields: Any) -> dict[str, Any]:
+        ours = {"fleet": "ten", "protocol": "fl", "defence": defence, "attack": attack, "seed": 0}
+        reached = {"server": server, "worst": server - 0.1, "honest_named": 0, "attackers_named": 0}
+        return {**ours, **reached, **fields}
+
+    page = render_long(
+        [
+            run("mean", "none", 0.9),
+            run("mean", "min-max", 0.8),
+            {**run("mean", "sign-flip", 0.1), "stopped": "why", "server": None},
+            run("clipped-median", "min-max", 0.88, attackers_named=30),
+        ]
+    )
+    assert "| FL | mean | 90.0 / 80.0 | stops, 1 of 1 |" in page
+    assert "80.0 / 70.0 **(+10.0)**" in page
+    assert "88.0 / 78.0 " in page

@@ -22,7 +22,15 @@ from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.types import Upload
 
 FL, FD, CFD = (PROTOCOLS[name] for name in ("fl", "fd", "cfd"))
-ROBUST = ["trimmed-mean", "median", "clipped-mean", "krum", "geometric-median", "filtered-median"]
+ROBUST = [
+    "trimmed-mean",
+    "median",
+    "clipped-mean",
+    "krum",
+    "geometric-median",
+    "filtered-median",
+    "clipped-median",
+]
 
 
 def rows_of(seed: int, count: int, size: int) -> np.ndarray:
@@ -259,3 +267,16 @@ def test_many_uploads_are_compared_with_their_mean(monkeypatch: pytest.MonkeyPat
     inbox = inbox_of(rows)
     assert list(far_uploads(FL, inbox)) == [4]
     assert far_uploads(CFD, {d: Upload(object(), 1) for d in range(5)}) == {}
+
+
+def test_a_clipped_median_shortens_who_is_far_and_leaves_out_nobody() -> None:
+    """By hand, on a line: the median of 0, 1, 2, 3, 100 is 2, the typical distance 1."""
+    rows = np.array([[0.0], [1.0], [2.0], [3.0], [100.0]])
+    found = aggregate.aggregate_rows(rows, np.ones(5), "clipped-median", 0.2)
+    assert found == pytest.approx([(1.0 + 1.0 + 2.0 + 3.0 + 3.0) / 5], abs=1e-4)
+    farther = aggregate.aggregate_rows(
+        rows * [[1], [1], [1], [1], [1000]], np.ones(5), "clipped-median", 0.2
+    )
+    assert farther == pytest.approx(found, abs=1e-4)
+    without = aggregate.aggregate_rows(rows[:4], np.ones(4), "clipped-median", 0.2)
+    assert found > without  # it is heard

@@ -129,6 +129,7 @@ class Device:
         except (Mix2fldError, OSError):
             return  # the server sees that it is missing
         if took_part:
+            self._say(f"round {download.round}: has the download")
             self._send(line, Taken(download.run, download.round))
 
     def _hear_sum(self, line: Line, order: SumOrder) -> None:
