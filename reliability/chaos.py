@@ -19,7 +19,7 @@ from typing import Any
 from mix2fld_lab.testbed import Rates, check_possible
 from reliability.chaos_check import TOLD, Past, check, report
 from reliability.chaos_fleet import CLOCKS, WIRE, ChaosFleet, private_mounts, toy_file
-from reliability.records import write_record
+from reliability.records import read_records, write_record
 from reliability.toy import toy_config, toy_dataset
 
 ROUNDS, SEED = 500, 0
@@ -156,7 +156,9 @@ def main() -> None:
     check(past)
     found = report(past)
     if chosen.record:
-        write_record("chaos", found)
+        runs = read_records().get("chaos", {}).get("runs", [])
+        others = [one for one in runs if one["seed"] != found["seed"]]
+        write_record("chaos", {"runs": sorted([*others, found], key=lambda one: one["seed"])})
     print(json.dumps(found, indent=1))
 
 

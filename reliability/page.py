@@ -25,7 +25,7 @@ def write_page() -> None:
 
 def render(found: dict[str, dict[str, Any]]) -> str:
     """The page, every figure of it from a record."""
-    tables = {"crash": _crash, "faults": _faults, "fuzz": _fuzz, "soak": _soak}
+    tables = {"crash": _crash, "faults": _faults, "fuzz": _fuzz, "soak": _soak, "chaos": _chaos}
     figures = {
         name: table(found[name]) if name in found else MISSING for name, table in tables.items()
     }
@@ -93,6 +93,42 @@ def _soak(record: dict[str, Any]) -> str:
         ),
     ]
     return _table(("", "measured"), rows)
+
+
+def _chaos(record: dict[str, Any]) -> str:
+    runs = record["runs"]
+    kinds = sorted({kind for one in runs for kind in one["events"]})
+    parts = sorted({part for one in runs for part in one["starts"]})
+
+    def row(name: str, *keys: str) -> tuple[Any, ...]:
+        def found(one: dict[str, Any]) -> Any:
+            for key in keys:
+                one = one.get(key, 0)
+            return one
+
+        return (name, *map(found, runs))
+
+    rows = [
+        row("minutes", "minutes"),
+        row("rounds, each once and with an upload", "rounds"),
+        row("of them with the simulator's numbers, from the first on", "like_the_simulator"),
+        row("faults", "struck"),
+        *(row(f"– {kind}", "events", kind) for kind in kinds),
+        *(row(f"starts of {part}", "starts", part) for part in parts),
+        row("rounds that waited for a lost transport", "rounds_that_waited"),
+        row("rounds asked again", "rounds_asked_again"),
+        row("uploads asked for", "uploads", "asked"),
+        row("uploads taken", "uploads", "taken"),
+        row("fewest in a round", "uploads", "fewest"),
+        row("of the liar, refused", "uploads", "refused_of_liar"),
+        row("rounds in which the liar is a suspect", "suspect_rounds", "liar"),
+        row("the same of an honest device, at most", "suspect_rounds", "most_of_an_honest_device"),
+        row("floods", "floods"),
+        row("times the flooder was named and refused", "floods_named"),
+        row("accuracy of the server's model", "accuracy", "here"),
+        row("without faults, lies and floods", "accuracy", "without_faults"),
+    ]
+    return _table(("", *(f"seed {one['seed']}" for one in runs)), rows)
 
 
 def render_formats() -> str:

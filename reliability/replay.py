@@ -22,6 +22,7 @@ from mix2fld.engine.state import RunState
 from mix2fld.links import Direction, IdealLink, Memoryless
 from mix2fld.runs.checkpoint import load_checkpoint
 from mix2fld.runs.folder import RunFolder
+from mix2fld.runs.results import RunResult
 from mix2fld.runs.simulation import make_simulation, run
 from mix2fld.types import Dataset, Delivery, State
 
@@ -160,24 +161,9 @@ def assert_same_as_engine(
     path: Path, devices: Path, tmp_path: Path, liars: Collection[int] = (), told: Told | None = None
 ) -> None:
     """The simulator, with the same deliveries, has the same numbers, bit for bit."""
-    result = RunFolder(path).finished()
-    assert result is not None, diary(path)
-    link = ReplayLink(result.rounds)
-    stated = result.config.replace(computing_time="stated")
-
-    def fleet(scenario: Scenario, dataset: Dataset, *_: Any) -> ReplayFleet:
-        return ReplayFleet(scenario, dataset, result.rounds, liars, told)
-
-    (of_engine,) = run(stated, tmp_path, link=link, fleet=fleet)
-    scenario = make_simulation(stated, load_dataset(stated.data)).scenario
-    exact = scenario.wire.upload_size(with_seeds=True).exact
-    unheard: set[int] = set()
-    for mine, theirs in zip(result.rounds, of_engine.rounds, strict=True):
-        asked, heard = set(mine["asked"]), set(mine["uploads"]["devices"])
-        if mine["uploads"]["attempted"]:
-            unheard = (unheard | asked) - heard
-        known = Known(unheard, scenario.reference, bits_up=exact or heard == asked)
-        assert comparable(mine, known) == comparable(theirs, known)
+    result, of_engine = replayed(path, tmp_path, liars, told)
+    for mine, theirs in compared(result, of_engine):
+        assert mine == theirs
     deployed, simulated = (
         last_state(folder, result.config, alone)
         for folder, alone in ((path, True), (tmp_path / result.config.run_name, False))
@@ -189,8 +175,39 @@ def assert_same_as_engine(
     np.testing.assert_array_equal(deployed.roster.last_turn, simulated.roster.last_turn)
     for device, state in enumerate(simulated.devices):
         own = state_on_disk(path, devices, result.config, device, deployed)
-        if own is not None or deployed.roster.last_turn[device]:
+        if own is not None or (told is None and deployed.roster.last_turn[device]):
             assert_same_trees(own, state)
+
+
+def replayed(
+    path: Path, folder: Path, liars: Collection[int] = (), told: Told | None = None
+) -> tuple[RunResult, RunResult]:
+    """A deployed run, and the simulator's with the same deliveries."""
+    result = RunFolder(path).finished()
+    assert result is not None, diary(path)
+    stated = result.config.replace(computing_time="stated")
+
+    def fleet(scenario: Scenario, dataset: Dataset, *_: Any) -> ReplayFleet:
+        return ReplayFleet(scenario, dataset, result.rounds, liars, told)
+
+    (of_engine,) = run(stated, folder, link=ReplayLink(result.rounds), fleet=fleet)
+    return result, of_engine
+
+
+def compared(
+    result: RunResult, of_engine: RunResult
+) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Each round twice, without what one of both cannot know."""
+    config = of_engine.config
+    scenario = make_simulation(config, load_dataset(config.data)).scenario
+    exact = scenario.wire.upload_size(with_seeds=True).exact
+    unheard: set[int] = set()
+    for mine, theirs in zip(result.rounds, of_engine.rounds, strict=True):
+        asked, heard = set(mine["asked"]), set(mine["uploads"]["devices"])
+        if mine["uploads"]["attempted"]:
+            unheard = (unheard | asked) - heard
+        known = Known(unheard, scenario.reference, bits_up=exact or heard == asked)
+        yield comparable(mine, known), comparable(theirs, known)
 
 
 def last_state(path: Path, config: Config, devices_are_elsewhere: bool) -> RunState:

@@ -2,6 +2,8 @@
 
 import os
 import random
+import shutil
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -15,6 +17,7 @@ from mix2fld.runs.config_file import dump_config
 from mix2fld.runs.folder import RunFolder
 from mix2fld_lab.trials.mqtt import MqttFleet
 from mix2fld_lab.trials.processes import HOST
+from places import ROOT
 
 ROUNDS = int(os.environ.get("MIX2FLD_CHAOS_ROUNDS", "24"))
 SEED = int(os.environ.get("MIX2FLD_CHAOS_SEED", "0"))
@@ -87,3 +90,15 @@ def test_a_fleet_outlives_random_kills(tmp_path: Path) -> None:
     assert all(info["uploads"]["delivered"] for info in found)
     assert RunFolder(path).finished() is not None
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
+
+
+@needs_mosquitto
+@pytest.mark.long
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not all(map(shutil.which, ("ip", "tc", "iptables", "unshare", "cc"))),
+    reason="needs root, iproute2, iptables and a C compiler",
+)
+def test_the_record_says_what_happened(tmp_path: Path) -> None:
+    """The short form of ``make chaos``."""
+    command = [sys.executable, "-m", "reliability.chaos", "--rounds", "12", "--seed", "5"]
+    subprocess.run([*command, "--folder", str(tmp_path / "chaos")], cwd=ROOT, check=True)

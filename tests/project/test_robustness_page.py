@@ -120,6 +120,7 @@ def test_the_long_runs_say_who_lost_what_and_who_was_named() -> None:
             run("mean", "none", 0.9),
             run("mean", "min-max", 0.8),
             {**run("mean", "sign-flip", 0.1), "stopped": "why", "server": None},
+            run("clipped-median", "none", 0.9),
             run("clipped-median", "min-max", 0.88, attackers_named=30),
         ]
     )

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any, Protocol
 
+from mix2fld.base.files import writing
 from mix2fld.runs.layout import RunFiles
 
 LONGEST_LINE = 300
@@ -42,7 +43,7 @@ def diary(files: RunFiles) -> Say:
 
 
 def _append(path: Path, line: str) -> None:
-    with path.open("a", encoding="utf-8") as file:
+    with writing("out", path), path.open("a", encoding="utf-8") as file:
         file.write(f"{line}\n")
 
 
