@@ -34,7 +34,7 @@ def test_the_comparison_resumes_and_its_page_names_every_server(tmp_path: Path) 
     waiting.measure(tmp_path / "again", whole, [0], quick=True, watcher=Watcher())
     assert records.read_bytes() == whole.read_bytes()
     found = waiting.load(records)
-    assert len(found["runs"]) == len(waiting.SERVERS) * len(waiting.PROTOCOLS)
+    assert len(found["runs"]) == 2 * len(waiting.SERVERS) * len(waiting.PROTOCOLS)
     page = waiting.render(found)
     for server in waiting.SERVERS:
         assert server.title in page

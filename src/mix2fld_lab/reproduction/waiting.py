@@ -240,14 +240,13 @@ def fastest(records: dict[str, Any], link: str = LINKS[0]) -> list[dict[str, str
                 times[server.title] = float(np.mean([at[0] for at in when if at])) / 60
             elif when:
                 never.append(server.title)
-        if not times and not never:
-            continue
         order = sorted(times, key=times.__getitem__)
         found.append(
             {
                 "protocol": get_protocol(protocol).title,
                 "order": ", ".join(f"{title} {times[title]:.1f} min" for title in order),
                 "never": ", ".join(never),
+                "seeds": ", ".join(str(seed) for seed in sorted(ends)),
             }
         )
     return found
