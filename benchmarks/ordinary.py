@@ -95,7 +95,7 @@ def main() -> None:
         for row in options.rows:
             name = f"{row} {instructions}"
             record["rows"][name] = measure_row(row, instructions, options.without, options.passes)
-            record["machine"] = describe()
+            record |= {"machine": describe(), "load": round(os.getloadavg()[0], 1)}
             ordinary_page.RECORD.write_text(json.dumps(record, indent=1) + "\n")
     report.write_page()
 
