@@ -216,9 +216,13 @@ def cells(records: Sequence[Record], row: Row) -> list[str]:
 
 def beside(records: Sequence[Record], row: Row, other: Row) -> str:
     """The difference in accuracy from another row with the same seeds, and what it says."""
-    found = difference(by_seed(records, row), by_seed(records, other))
-    if found is None or row == other:
+    own, others = by_seed(records, row), by_seed(records, other)
+    common = sorted(own.keys() & others.keys())
+    if row == other or not common:
         return "-"
+    found = difference(own, others)
+    if found is None:
+        return f"{own[common[0]] - others[common[0]]:+.1f}, of one seed"
     return f"{found.mean:+.1f} ± {found.half:.1f}: {found.word('better', 'worse')}"
 
 
@@ -255,10 +259,11 @@ def counted() -> dict[str, tuple[float, float]]:
 
 def page(records: Sequence[Record]) -> str:
     """The whole page."""
-    tables = {
-        start: markdown_table(HEADINGS, [cells(records, row) for row in ROWS if row[0] == start])
-        for start in STARTS
-    }
+    tables = {}
+    for start in STARTS:
+        own = [row for row in ROWS if row[0] == start and measured(records, row)]
+        if own:
+            tables[start] = markdown_table(HEADINGS, [cells(records, row) for row in own])
     facts = records[0]["facts"]
     counts = (
         f"{name} {100 * right:.1f} % (perplexity {hard:.2f})"

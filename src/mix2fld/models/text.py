@@ -20,7 +20,7 @@ def text_gru(sample_shape: SampleShape, num_labels: int, embedding: Any = None) 
     """Windows [T] of token ids below ``num_labels``, the next of which is the label.
 
     An ``embedding`` [N_L, E] that is given stays as it is: it is neither trained nor sent. Weights
-    are normal with variance 1 / fan-in, biases zero; 18,552 of them for 37 tokens.
+    are normal with variance 1 / fan-in, biases zero; 18,549 of them for 37 tokens.
     """
     if len(sample_shape) != 1:
         raise InputError(
