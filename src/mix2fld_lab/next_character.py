@@ -275,7 +275,7 @@ def page(records: Sequence[Record]) -> str:
         window=WINDOW, tokens=CHARACTERS, weights=f"{facts['weights']:,}",
         counted=", ".join(counts), made_with=said_of(*records), steps=PRETRAINING_STEPS,
         rounds=ROUNDS, local_steps=STEPS,
-        rates=" and ".join(f"{rate:g}" for rate in RATES), search=SEARCH_SEED,
+        rates=" or ".join(f"{rate:g}" for rate in RATES), search=SEARCH_SEED,
     )  # fmt: skip
 
 

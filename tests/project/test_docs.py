@@ -111,6 +111,7 @@ def test_pages_made_from_records_are_up_to_date(record: str, page: str, maker: s
         ("docs/robustness.md", "benchmarks.robustness:page", None),
         ("results/NUMBERS.md", "mix2fld_lab.numbers:page", "results/numbers/buildings.jsonl"),
         ("results/RL.md", "mix2fld_lab.rl.page:page", "results/rl/records.jsonl"),
+        ("results/TEXT.md", "mix2fld_lab.next_character:page", "results/text/roles.jsonl"),
     ],
 )
 def test_pages_are_what_their_makers_make_of_their_records(
