@@ -293,7 +293,8 @@ def facts() -> dict[str, Any]:
 
 def main(seeds: int = 3, records: Path = RECORDS, out: Path = PAGE) -> None:
     """Run what is missing, and write the page."""
-    write_atomic(out, page(measure(seeds, records)).encode())
+    measure(seeds, records)
+    write_atomic(out, page(read_records(records)).encode())
 
 
 if __name__ == "__main__":
