@@ -31,7 +31,7 @@ from benchmarks.both_directions import (
 )
 from benchmarks.downlink_trials import TRIALS
 from mix2fld.codecs import rotation
-from mix2fld.codecs.global_steps import Carried, GlobalState, Step
+from mix2fld.codecs.global_steps import GlobalState, RelayedUpload, Step
 from mix2fld.config.settings import PRESETS
 from mix2fld.engine.wire import Wire
 from mix2fld.links import IdealLink
@@ -312,7 +312,7 @@ def decoding_table() -> str:
             rng = np.random.default_rng(0)
             update = rng.normal(size=dims.num_weights).astype(np.float32)
             codes = codec.upload.compress(update, rng, None)
-            carried = Carried(500, codec.upload.encode(codes, dims))
+            carried = RelayedUpload(500, codec.upload.encode(codes, dims))
             steps = (Step(2, dict.fromkeys(range(10), carried)),)
             data = codec.encode(GlobalState(2, 0, None, steps), dims).data
         cells = [words, f"{len(data):,}"]

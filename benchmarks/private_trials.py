@@ -29,7 +29,7 @@ from mix2fld.tasks.features import Features, clip_norms
 from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.make_learning import make_learning
 from mix2fld.tasks.private_statistics import (
-    Measured,
+    MeasuredFeatures,
     bounds_of,
     class_sums,
     deviations,
@@ -221,7 +221,7 @@ def noisy_statistics(
     values = clip_norms(held.values @ chosen.T, bounds.longest)
     public = _within(held.public @ chosen.T, held.public_labels)
     known = partial(Known, kind, len(labels), bounds=bounds, public=public)
-    sums = class_sums(Measured(values, labels.astype(np.int32), bounds, noise), groups)
+    sums = class_sums(MeasuredFeatures(values, labels.astype(np.int32), bounds, noise), groups)
     sums = sums + times * noise.sums * rng.normal(size=sums.shape)
     means = idea.means(sums, known(times * noise.sums))
     rest = clip_norms(values - means[labels], bounds.residual)

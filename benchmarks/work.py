@@ -104,14 +104,14 @@ def reference(work: Work, device: int) -> Tensors:
     import jax.numpy as jnp
 
     from mix2fld.tasks.losses import label_loss, one_hot
-    from mix2fld.tasks.sgd import Run, begin_steps, sgd_steps
+    from mix2fld.tasks.sgd import LearnerProgress, begin_steps, sgd_steps
     from mix2fld.types import Samples
 
     learner = paper_learner()
     begun = begin_steps(
         learner, (10, 10), weight_tree([jnp.asarray(tensor) for tensor in work.weights])
     )
-    run = Run(begun, jnp.zeros((10, 10)), work.draws[device][:, None])
+    run = LearnerProgress(begun, jnp.zeros((10, 10)), work.draws[device][:, None])
     sets = (Samples(work.images[device], one_hot(work.labels[device], 10)),)
     trained = jax.jit(sgd_steps, static_argnums=(0, 1))(learner, label_loss, sets, run)
     return [np.asarray(tensor) for tensor in jax.tree.leaves(trained.phase.weights)]
@@ -122,10 +122,10 @@ def paper_learner() -> Any:
     """The package's learner for this work: the paper's network and plain SGD."""
     from mix2fld.config.settings import LearningConfig
     from mix2fld.models import paper_cnn
-    from mix2fld.tasks.sgd import Learner
+    from mix2fld.tasks.sgd import TrainingSetup
 
     config = LearningConfig(learning_rate=LEARNING_RATE)
-    return Learner.from_config(paper_cnn((28, 28, 1), 10), config)
+    return TrainingSetup.from_config(paper_cnn((28, 28, 1), 10), config)
 
 
 def weight_tree(tensors: Tensors) -> Any:

@@ -26,7 +26,7 @@ from mix2fld.engine.attacks import shift_labels
 from mix2fld.runs.config_file import dump_config
 from mix2fld_lab.testbed import SERVER, Rates, wires
 from mix2fld_lab.trials.mqtt import MqttFleet, find_mosquitto
-from mix2fld_lab.trials.processes import Processes
+from mix2fld_lab.trials.processes import NamedProcesses
 from mix2fld_lab.trials.trial import write_device_files
 
 ROOT = Path(__file__).parent.parent
@@ -181,7 +181,7 @@ class ChaosFleet(MqttFleet):
         if name in CLOCKS:
             clock.exists() or clock.write_text("+0")
             inside = [*inside, *self._by_clock(clock)]
-        Processes.start(self, name, [*inside, *command])
+        NamedProcesses.start(self, name, [*inside, *command])
 
     def _by_clock(self, clock: Path) -> list[str]:
         return ["env", f"LD_PRELOAD={self.folder / 'clock.so'}", f"MIX2FLD_CLOCK={clock}"]

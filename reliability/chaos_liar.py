@@ -25,7 +25,7 @@ def falsified(answer: Answer) -> Answer:
     return answer._replace(scores=[7.0] * len(answer.scores))
 
 
-class Liar(device.Device):
+class Liar(device.EdgeDevice):
     """Trains as all others, and sends something else."""
 
     def _send(self, line: device.Line, answer: Answer) -> None:

@@ -15,7 +15,7 @@ from mix2fld.data import load_dataset
 from mix2fld.deploy.edge.store import Store
 from mix2fld.engine.attacks import shift_labels
 from mix2fld.engine.device_turn import receive, settle
-from mix2fld.engine.fleet_interface import Delivered, Order, Outcome, Trained
+from mix2fld.engine.fleet_interface import Delivered, LocalPhaseOutcome, Order, Outcome
 from mix2fld.engine.fleets.local import LocalFleet, PendingRound, ReplayPool, TrainedShard
 from mix2fld.engine.scenario import Scenario
 from mix2fld.engine.state import RunState
@@ -100,7 +100,7 @@ class ReplayFleet(LocalFleet):
         """Those of the next round; all after the last."""
         return next(self._connected, range(len(self.parts)))
 
-    def train(self, states: Any, order: Order) -> tuple[PendingRound, Trained]:
+    def train(self, states: Any, order: Order) -> tuple[PendingRound, LocalPhaseOutcome]:
         """Also those whose order was lost with the server that sent it."""
         pending, trained = super().train(states, order)
         others = set() if self._told is None else self._trained(order.round_number)

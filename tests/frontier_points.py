@@ -7,7 +7,7 @@ from invented_records import record
 
 from mix2fld_lab.reproduction.cell_records import CellRecord
 from mix2fld_lab.reproduction.frontier.contenders import CONTENDERS
-from mix2fld_lab.reproduction.frontier.points import Point
+from mix2fld_lab.reproduction.frontier.points import FrontierPoint
 
 BY_KEY = {one.key: one for one in CONTENDERS}
 
@@ -21,8 +21,8 @@ def invented(accuracy: float, bits: float, **changes: Any) -> CellRecord:
     return dataclasses.replace(cell, changes=changes)
 
 
-def point(key: str, accuracy: float, bits: float) -> Point:
-    return Point(BY_KEY[key], invented(accuracy, bits), bits)
+def point(key: str, accuracy: float, bits: float) -> FrontierPoint:
+    return FrontierPoint(BY_KEY[key], invented(accuracy, bits), bits)
 
 
 def unwrapped(text: str) -> str:

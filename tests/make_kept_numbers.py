@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 sys.path.insert(0, str(Path(__file__).parent))
 
 import mix2fld
-from mix2fld.engine.fleet_interface import Delivered, Order, Outcome, Scores, Trained
+from mix2fld.engine.fleet_interface import Delivered, LocalPhaseOutcome, Order, Outcome, Scores
 from mix2fld.engine.fleets.device_states import DeviceStates
 from mix2fld.engine.fleets.local import LocalFleet, ModelsToEvaluate, PendingRound, States
 from mix2fld.engine.scenario import Scenario
@@ -77,7 +77,7 @@ class Recorder(LocalFleet):
         self.digests: list[dict[str, str | None]] = []
         self._messages: Any = {}
 
-    def train(self, states: States, order: Order) -> tuple[PendingRound, Trained]:
+    def train(self, states: States, order: Order) -> tuple[PendingRound, LocalPhaseOutcome]:
         """Keep the uploads until it is known which were delivered."""
         pending, trained = super().train(states, order)
         self._messages = trained.messages

@@ -123,7 +123,7 @@ class Quadratic(NamedTuple):
         return float(np.square(slopes).sum(axis=1).mean())
 
 
-class Phase(NamedTuple):
+class Contraction(NamedTuple):
     """What steps of SGD do to the distance from a minimiser (the lemma of the page)."""
 
     shrinks: float
@@ -132,7 +132,7 @@ class Phase(NamedTuple):
     """n = sqrt(2 eta sigma^2 / mu)."""
 
     @classmethod
-    def of(cls, losses: Sequence[Quadratic], rate: float, steps: int) -> "Phase":
+    def of(cls, losses: Sequence[Quadratic], rate: float, steps: int) -> "Contraction":
         """The worst of these losses."""
         limit = 1 / (2 * max(loss.smoothness for loss in losses))
         if rate > limit:
@@ -149,15 +149,15 @@ class Phase(NamedTuple):
 class DeviceTerms(NamedTuple):
     """What the theorem asks of one device."""
 
-    phase: Phase
+    phase: Contraction
     bias: float
     """delta_d: from its own minimiser to the optimum."""
 
 
-class Server(NamedTuple):
+class ServerTerms(NamedTuple):
     """What the theorem asks of the server."""
 
-    phase: Phase
+    phase: Contraction
     bias: float
     """delta: from the minimiser on all seed samples to the optimum."""
     drift: float
@@ -167,7 +167,12 @@ class Server(NamedTuple):
 
 
 def bound(
-    server: Server, own: DeviceTerms, begun: float, steps_made: float, delivered: float, rounds: int
+    server: ServerTerms,
+    own: DeviceTerms,
+    begun: float,
+    steps_made: float,
+    delivered: float,
+    rounds: int,
 ) -> list[float]:
     """The theorem: a device's root mean squared distance from the optimum after each round.
 
@@ -188,7 +193,7 @@ def bound(
     return found
 
 
-class Case(NamedTuple):
+class OutageCase(NamedTuple):
     """One pair of outage probabilities; root mean squares over devices and runs."""
 
     up: float
@@ -202,13 +207,13 @@ class Case(NamedTuple):
     own_bias: float
 
 
-def measure(up: float, down: float, seeds: Sequence[int]) -> Case:
+def measure(up: float, down: float, seeds: Sequence[int]) -> OutageCase:
     """Runs of the engine over links with these outages, and the theorem for each."""
     runs = [_measure(up, down, seed) for seed in seeds]
     server = [[one.bias, one.drift, one.phase.noise] for one, _, _, _ in runs]
     bias, drift, noise = _rms(np.array(server))
     owns = [[own.bias] for _, devices, _, _ in runs for own in devices]
-    return Case(
+    return OutageCase(
         up, down,
         bound=_rms(np.concatenate([bounds for _, _, bounds, _ in runs])),
         measured=_rms(np.concatenate([found for _, _, _, found in runs])),
@@ -216,7 +221,9 @@ def measure(up: float, down: float, seeds: Sequence[int]) -> Case:
     )  # fmt: skip
 
 
-def _measure(up: float, down: float, seed: int) -> tuple[Server, list[DeviceTerms], Floats, Floats]:
+def _measure(
+    up: float, down: float, seed: int
+) -> tuple[ServerTerms, list[DeviceTerms], Floats, Floats]:
     """One run: what the theorem asks, its bounds [D, rounds], and distances [D, rounds]."""
     simulation = make_simulation(settings_of(seed), lines_of_devices(), link=Outages(up, down))
     learning = simulation.scenario.learning
@@ -240,15 +247,15 @@ def _measure(up: float, down: float, seed: int) -> tuple[Server, list[DeviceTerm
     assert isinstance(rate, float)
     assert state.server.seed_set is not None
     last = _conversion_loss(simulation, state.server, weight=0.0).minimiser
-    server = Server(
-        Phase.of(losses, rate, settings.server_steps),
+    server = ServerTerms(
+        Contraction.of(losses, rate, settings.server_steps),
         bias=float(np.linalg.norm(last - optimum)),
         drift=max(float(np.linalg.norm(loss.minimiser - last)) for loss in losses),
         first=float(np.linalg.norm(begun - last)),
     )
     owns = [
         DeviceTerms(
-            Phase.of([loss], rate, settings.local_steps),
+            Contraction.of([loss], rate, settings.local_steps),
             float(np.linalg.norm(loss.minimiser - optimum)),
         )
         for loss in whole
@@ -281,7 +288,7 @@ def _rms(values: Floats) -> list[float]:
     return np.sqrt(np.mean(np.square(values), axis=0)).tolist()
 
 
-def page(cases: Sequence[Case]) -> str:
+def page(cases: Sequence[OutageCase]) -> str:
     """The text of the page."""
     rows = [
         [
@@ -300,7 +307,7 @@ def page(cases: Sequence[Case]) -> str:
     )  # fmt: skip
 
 
-def draw(cases: Sequence[Case], path: Path) -> None:
+def draw(cases: Sequence[OutageCase], path: Path) -> None:
     """Bound and measurement over rounds, a panel for each case."""
     import matplotlib
 

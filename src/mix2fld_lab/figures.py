@@ -20,7 +20,7 @@ from PIL import Image
 from mix2fld.report.page_data import page_data
 from mix2fld.report.run_view import DELIVERED, LOST, NOT_ASKED, NOTHING_SENT
 from mix2fld.report.style import PAPER, save_figure, style_of
-from mix2fld.runs.reader import Found
+from mix2fld.runs.reader import FoundRuns
 from mix2fld.tasks.metric import Metric
 from mix2fld_lab.gallery import TOP
 
@@ -37,7 +37,7 @@ Data = dict[str, Any]
 Draw = Callable[[], Figure | None]
 
 
-def draw_all(found: Found, folder: Path) -> list[Path]:
+def draw_all(found: FoundRuns, folder: Path) -> list[Path]:
     """Write every chart into ``folder``; returns the files."""
     written: list[Path] = []
     with mpl.rc_context(PAPER):

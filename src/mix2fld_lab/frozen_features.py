@@ -37,7 +37,7 @@ TEMPLATE = Path(__file__).parent / "templates" / "frozen_features.md.j2"
 SEEDS = (0, 1, 2)
 
 
-class Point(NamedTuple):
+class FeaturePoint(NamedTuple):
     """One run: where, what, and with which seed."""
 
     split: str
@@ -46,7 +46,7 @@ class Point(NamedTuple):
     seed: int
 
 
-def wanted(splits: Sequence[str] = tuple(SETTINGS)) -> Iterator[tuple[Point, Config]]:
+def wanted(splits: Sequence[str] = tuple(SETTINGS)) -> Iterator[tuple[FeaturePoint, Config]]:
     """Every run of these settings."""
     for split in splits:
         for seed in SEEDS:
@@ -54,7 +54,7 @@ def wanted(splits: Sequence[str] = tuple(SETTINGS)) -> Iterator[tuple[Point, Con
                 config = Config.of(
                     protocol=protocol, seed=seed, **{**settings_of(split), **changes}
                 )
-                yield Point(split, protocol, config.rounds, seed), config
+                yield FeaturePoint(split, protocol, config.rounds, seed), config
 
 
 def measure(records: Path, splits: Sequence[str]) -> None:
@@ -89,12 +89,12 @@ def measure(records: Path, splits: Sequence[str]) -> None:
         append_atomic(records, (json.dumps(record) + "\n").encode())
 
 
-def read(records: Path) -> list[tuple[Point, dict[str, Any]]]:
+def read(records: Path) -> list[tuple[FeaturePoint, dict[str, Any]]]:
     """The runs that are recorded."""
     if not records.exists():
         return []
     rows = [json.loads(line) for line in records.read_text(encoding="utf-8").splitlines()]
-    return [(Point(*(row[field] for field in Point._fields)), row) for row in rows]
+    return [(FeaturePoint(*(row[field] for field in FeaturePoint._fields)), row) for row in rows]
 
 
 def measured(records: Path) -> dict[str, MeasuredSetting]:

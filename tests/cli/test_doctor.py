@@ -8,7 +8,7 @@ import tomllib
 import pytest
 
 from mix2fld.cli import doctor, main
-from mix2fld.cli.doctor import CHECKS, Finding
+from mix2fld.cli.doctor import CHECKS, Diagnosis
 from places import ROOT
 
 
@@ -29,7 +29,7 @@ def test_every_finding_is_listed_and_a_missing_extra_is_no_failure(
 def test_without_what_a_run_needs_it_fails(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken = Finding("JAX", "cannot be used", fine=False, cost="no run can train")
+    broken = Diagnosis("JAX", "cannot be used", fine=False, cost="no run can train")
     monkeypatch.setattr(doctor, "CHECKS", (lambda: broken,))
     with pytest.raises(SystemExit) as stopped:
         main(["doctor"])

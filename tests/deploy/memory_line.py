@@ -7,7 +7,7 @@ from mix2fld.config.settings import Config
 from mix2fld.data import load_dataset
 from mix2fld.data.own_file import read_device_file
 from mix2fld.deploy.diary import Say
-from mix2fld.deploy.edge.device import Device, MakeLearning
+from mix2fld.deploy.edge.device import EdgeDevice, MakeLearning
 from mix2fld.deploy.edge.full import full_learning
 from mix2fld.deploy.edge.line import Listener
 from mix2fld.deploy.edge.sources import value_format
@@ -111,7 +111,7 @@ def run_in_memory(
         def source(samples, task, file=file):
             return read_device_file(file, samples, value_format(task))
 
-        device = Device(number, source, file.parent / "state", make_learning)
+        device = EdgeDevice(number, source, file.parent / "state", make_learning)
         broker.connect(str(number), device)
 
     def connect(scenario: Scenario, run: str, say: Say) -> MqttNodes:

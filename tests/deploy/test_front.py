@@ -18,7 +18,7 @@ import pytest
 from deploy.lab import rounds_of, wait_until
 from deploy.mqtt_lab import Client, fleet_of, needs_mosquitto, serve, toy_run
 from mix2fld.deploy import front
-from mix2fld.deploy.front import RETRY, Waiting, network
+from mix2fld.deploy.front import RETRY, WaitingConnections, network
 from mix2fld_lab.trials.mqtt import MqttFleet
 from mix2fld_lab.trials.processes import HOST, free_port
 
@@ -238,7 +238,7 @@ def proving(fleet: MqttFleet, key: str, address: str = HOST) -> ssl.SSLSocket:
 
 def test_the_address_with_the_most_loses_its_oldest() -> None:
     async def scene() -> list[str]:
-        waiting, tasks = Waiting(4), {}
+        waiting, tasks = WaitingConnections(4), {}
         for name in ("a1", "b1", "b2", "b3", "c1", "d1", "b4"):
             tasks[name] = asyncio.create_task(asyncio.sleep(9))
             waiting.enter(name[0], tasks[name])

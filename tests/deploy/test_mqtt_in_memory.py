@@ -25,7 +25,7 @@ from deploy.lab import (
 )
 from deploy.memory_line import MemoryBroker, MemoryLine, run_in_memory
 from mix2fld.base.errors import InputError
-from mix2fld.deploy.edge.device import Device, MakeLearning
+from mix2fld.deploy.edge.device import EdgeDevice, MakeLearning
 from mix2fld.deploy.edge.full import full_learning
 from mix2fld.deploy.edge.learning import small_learning
 from mix2fld.deploy.edge.messages import (
@@ -34,7 +34,7 @@ from mix2fld.deploy.edge.messages import (
     pack,
     unpack,
 )
-from mix2fld.deploy.edge.run_settings import Run, pack_run, unpack_run
+from mix2fld.deploy.edge.run_settings import DeviceRun, pack_run, unpack_run
 from mix2fld.runs.loop import Watcher
 from mix2fld.tasks.classification import Classification
 from toy_networks import small_onnx
@@ -318,7 +318,7 @@ def test_two_devices_of_one_name_count_once(tmp_path: Path) -> None:
         def connect(self, name, listener):
             line = super().connect(name, listener)
             if name == "1":
-                twin = Device(1, listener._source, tmp_path / "twin", full_learning)
+                twin = EdgeDevice(1, listener._source, tmp_path / "twin", full_learning)
                 super().connect("twin", twin)
             return line
 
@@ -389,7 +389,7 @@ def test_answers_of_other_runs_and_rounds_find_nobody(tmp_path: Path) -> None:
 
 
 def test_settings_of_another_version_are_not_used() -> None:
-    run = Run("0123456789abcdef", {"seed": 3}, toy_dataset().samples, Classification(4))
+    run = DeviceRun("0123456789abcdef", {"seed": 3}, toy_dataset().samples, Classification(4))
     assert unpack_run(pack_run(run)) == run
     other = zlib.compress(b'{"format":99}')
     with pytest.raises(MessageError, match="uses message format 99"):
@@ -400,7 +400,7 @@ def test_settings_of_another_version_are_not_used() -> None:
 
 
 def test_a_run_cannot_name_a_folder_elsewhere() -> None:
-    run = Run("0123456789abcdef", {}, toy_dataset().samples, Classification(4))
+    run = DeviceRun("0123456789abcdef", {}, toy_dataset().samples, Classification(4))
     fields = json.loads(zlib.decompress(pack_run(run)))
     for identity in ("../../etc", "", 3, None, "00" * 9):
         forged = zlib.compress(json.dumps({**fields, "run": identity}).encode())

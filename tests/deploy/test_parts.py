@@ -34,7 +34,7 @@ from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import run
 from mix2fld_lab import testbed
 from mix2fld_lab.trials import flower
-from mix2fld_lab.trials.federation import Federation, RunStatus
+from mix2fld_lab.trials.federation import Federation, FlowerRunStatus
 from mix2fld_lab.trials.flower import follow_run, run_locally
 from mix2fld_lab.trials.trial import Trial, claim, finished_run
 from toys import toy_config, toy_dataset, toy_grid
@@ -286,8 +286,8 @@ class Failed:
     def run(self, run_config: object) -> str:
         return "1"
 
-    def status(self, run: str) -> RunStatus:
-        return RunStatus("finished:failed", "devices = 'x': must be a number")
+    def status(self, run: str) -> FlowerRunStatus:
+        return FlowerRunStatus("finished:failed", "devices = 'x': must be a number")
 
 
 def test_why_a_run_ended_early_is_said(tmp_path: Path, monkeypatch) -> None:

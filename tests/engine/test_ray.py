@@ -30,8 +30,8 @@ from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.loop import Watcher
 from mix2fld.sweep.places import ThisProcess
 from mix2fld.sweep.plan import make_plan
-from mix2fld.sweep.ray_place import Cluster, Sender, whole, write_pieces
-from mix2fld.sweep.schedule import Board, Progress, run_jobs
+from mix2fld.sweep.ray_place import Cluster, FolderSender, whole, write_pieces
+from mix2fld.sweep.schedule import Board, SweepProgress, run_jobs
 from stored_runs import contents
 from toys import CoinLink, representatives, save_dataset, toy_config, toy_dataset, toy_grid
 
@@ -101,7 +101,7 @@ class Killing(Board):
         self.killed: list[int] = []
         self.notes: list[str] = []
 
-    def show(self, progress: Progress) -> None:
+    def show(self, progress: SweepProgress) -> None:
         if not self.killed and any(track.rounds for track in progress.of("running")):
             self.killed = [pid for pid in children() if is_busy(pid)][:1]
             for pid in self.killed:
@@ -141,7 +141,7 @@ def test_a_folder_comes_home_in_pieces(tmp_path: Path, where: str) -> None:
     config = toy_config(protocol="fd", rounds=4, participants=1, device_states=where)
     data = toy_dataset()
     away, home = tmp_path / "away" / "fd-s0", tmp_path / "home" / "fd-s0"
-    sender = Sender(away)
+    sender = FolderSender(away)
 
     class Sending(Watcher):
         def round_done(self, config: Any, info: Any) -> None:

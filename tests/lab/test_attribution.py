@@ -6,7 +6,7 @@ import pytest
 
 from mix2fld.models import make_model
 from mix2fld.tasks.classification import Classification
-from mix2fld.tasks.features import Head
+from mix2fld.tasks.features import HeadPlace
 from mix2fld.tasks.make_learning import make_learning
 from mix2fld.types import Model
 from mix2fld_lab.audit.attribution import RIDGE, coefficients, explain, features, head_of
@@ -14,7 +14,7 @@ from mix2fld_lab.audit.predictions import logits
 from toys import toy_config, toy_dataset
 
 
-def made(name: str) -> tuple[Model, tuple[np.ndarray, ...], Head, np.ndarray]:
+def made(name: str) -> tuple[Model, tuple[np.ndarray, ...], HeadPlace, np.ndarray]:
     dataset = toy_dataset()
     learning = make_learning(
         toy_config(model=name), dataset.samples, Classification(dataset.num_labels)
@@ -46,7 +46,7 @@ def test_a_transposed_head_is_the_same() -> None:
 
     turned = list(weights)
     turned[head.kernel] = weights[head.kernel].T
-    other = Head(head.bias, head.kernel, transposed=True)
+    other = HeadPlace(head.bias, head.kernel, transposed=True)
     found = features(Model("turned", init, apply), other, inputs, tuple(turned))
     np.testing.assert_allclose(found, features(model, head, inputs, weights), atol=1e-6)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mix2fld_lab.convergence import Own, Phase, Quadratic, Server, bound, measure
+from mix2fld_lab.convergence import Contraction, Own, Quadratic, ServerTerms, bound, measure
 
 
 def test_the_lemma_bounds_sgd_on_least_squares() -> None:
@@ -17,15 +17,15 @@ def test_the_lemma_bounds_sgd_on_least_squares() -> None:
             at -= rate * (loss.rows[row] @ at - loss.targets[row]) * loss.rows[row]
         ends.append(np.linalg.norm(at - loss.minimiser))
     measured = np.sqrt(np.mean(np.square(ends)))
-    limit = Phase.of([loss], rate, steps).after(np.linalg.norm(begun - loss.minimiser))
+    limit = Contraction.of([loss], rate, steps).after(np.linalg.norm(begun - loss.minimiser))
     assert measured < limit < 5 * measured
     with pytest.raises(ValueError, match="is above 1"):
-        Phase.of([loss], 2 * rate, steps)
+        Contraction.of([loss], 2 * rate, steps)
 
 
 def test_known_cases_of_the_theorem() -> None:
-    exact, never = Phase(0.0, 0.0), Phase(1.0, 0.0)
-    server = Server(exact, bias=0.3, drift=0.0, first=2.0)
+    exact, never = Contraction(0.0, 0.0), Contraction(1.0, 0.0)
+    server = ServerTerms(exact, bias=0.3, drift=0.0, first=2.0)
     own = Own(exact, bias=1.5)
     # All arrives: a device has the server's model, which is exactly its minimiser.
     assert bound(server, own, 2.0, 1.0, 1.0, 3) == pytest.approx([0.3] * 3)

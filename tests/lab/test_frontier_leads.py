@@ -11,7 +11,7 @@ from scipy import stats
 from frontier_points import point, unwrapped
 from mix2fld_lab.reproduction.frontier.contenders import OURS
 from mix2fld_lab.reproduction.frontier.overview import few_bits, how_sure, key_findings
-from mix2fld_lab.reproduction.frontier.points import Point
+from mix2fld_lab.reproduction.frontier.points import FrontierPoint
 from mix2fld_lab.reproduction.frontier.settings import SETTINGS
 from mix2fld_lab.reproduction.results_folder import ResultsFolder
 from mix2fld_lab.reproduction.statistics import holm
@@ -20,7 +20,7 @@ from places import ROOT
 RESULTS = ResultsFolder(ROOT / "results")
 
 
-def summary(points: dict[str, list[Point]]) -> str:
+def summary(points: dict[str, list[FrontierPoint]]) -> str:
     return unwrapped("\n".join([how_sure(points), *key_findings(points)]))
 
 
@@ -43,7 +43,7 @@ def test_the_overview_counts_who_wins() -> None:
     assert summary({"mnist-iid": ours}).endswith("in no setting.")
 
 
-def reached(key: str, accuracies: list[float], bits: float = 1000) -> Point:
+def reached(key: str, accuracies: list[float], bits: float = 1000) -> FrontierPoint:
     """A contender whose seeds have these accuracies."""
     one = point(key, 0.5, bits)
     del one.cell.runs[len(accuracies) :]

@@ -8,7 +8,7 @@ import pytest
 
 from mix2fld.cli import main
 from mix2fld.report.html import live_page, write_report
-from mix2fld.runs.reader import Found, read_run, require_runs
+from mix2fld.runs.reader import FoundRuns, read_run, require_runs
 from mix2fld_lab.audit.privacy_panel import LeakPoint, privacy_panel
 from mix2fld_lab.audit.seed_attack import attack_seeds, flatten
 from mix2fld_lab.gallery import received_samples
@@ -76,7 +76,7 @@ def test_dots_that_overlap_do_not_hide_their_numbers() -> None:
     def point(share: float, accuracy: float) -> LeakPoint:
         return LeakPoint("toy", "Row", "words", share, False, accuracy, None)
 
-    page = privacy_panel(Found(), [point(0.1, 0.9), point(0.1, 0.901), point(0.0, 0.5)])
+    page = privacy_panel(FoundRuns(), [point(0.1, 0.9), point(0.1, 0.901), point(0.0, 0.5)])
     assert page.count("<circle") == 3
     assert ">1, 2</text>" in page
     assert re.findall(r'class="on found"[^>]*>(\d+)<', page) == ["3"]

@@ -11,7 +11,7 @@ from deploy.lab import wait_until
 from mix2fld.base.errors import InputError
 from mix2fld_lab.trials import private_network as module
 from mix2fld_lab.trials.private_network import private_network
-from mix2fld_lab.trials.processes import HOST, Processes, free_port
+from mix2fld_lab.trials.processes import HOST, NamedProcesses, free_port
 
 HELLO = f"import socket; print(socket.create_connection(('{HOST}', int('%d'))).getpeername())"
 
@@ -19,7 +19,7 @@ HELLO = f"import socket; print(socket.create_connection(('{HOST}', int('%d'))).g
 def test_only_processes_in_it_reach_what_listens_there(tmp_path: Path) -> None:
     port = free_port()
     with private_network() as network:
-        processes = Processes(tmp_path, network)
+        processes = NamedProcesses(tmp_path, network)
         processes.logs.mkdir()
         assert not processes.answers(HOST, port)
         command = [sys.executable, "-m", "http.server", str(port), "--bind", HOST]

@@ -3,12 +3,12 @@
 from mix2fld.config.grid import Grid
 from mix2fld_lab.attacks.rates import Share
 from mix2fld_lab.audit.reference import reference_table
-from mix2fld_lab.audit.sections import Section
+from mix2fld_lab.audit.sections import AuditSection
 
 
-def section(stages: dict, **fields: object) -> Section:
+def section(stages: dict, **fields: object) -> AuditSection:
     about = {"config": Grid().replace(**fields).model_dump(mode="json")}
-    return Section("mnist", ({"about": about, "stages": stages},), ("a.json",))
+    return AuditSection("mnist", ({"about": about, "stages": stages},), ("a.json",))
 
 
 def device(found: int, of: int) -> dict:

@@ -15,7 +15,7 @@ from mix2fld.cli import main
 from mix2fld.runs.link_plan import plan_link
 from mix2fld.runs.results import RunResult
 from mix2fld.sweep.places import ThisProcess
-from mix2fld.sweep.schedule import Board, Progress
+from mix2fld.sweep.schedule import Board, SweepProgress
 from mix2fld_lab.reproduction.cell_records import load_records, recorded_runs, save_records
 from mix2fld_lab.reproduction.experiments import EXPERIMENTS, FULL, QUICK, Cell, Experiment, Scale
 from mix2fld_lab.reproduction.grid import cells_of, jobs_of, results_of, run_experiments
@@ -75,7 +75,7 @@ class Counter(Board):
     def __init__(self, stop_after: int = 10**6) -> None:
         self.rounds, self.stop_after = 0, stop_after
 
-    def show(self, progress: Progress) -> None:
+    def show(self, progress: SweepProgress) -> None:
         self.rounds = sum(track.rounds - track.done_before for track in progress.tracks)
         if self.rounds == self.stop_after:
             raise KeyboardInterrupt

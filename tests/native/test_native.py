@@ -18,7 +18,13 @@ from mix2fld.models import mlp, paper_cnn
 from mix2fld.tasks.losses import Loss, distillation_loss, label_loss
 from mix2fld.tasks.make_learning import choose_stepper
 from mix2fld.tasks.native import NativeStepper
-from mix2fld.tasks.sgd import Learner, Run, begin_steps, correct_predictions, sgd_steps
+from mix2fld.tasks.sgd import (
+    LearnerProgress,
+    TrainingSetup,
+    begin_steps,
+    correct_predictions,
+    sgd_steps,
+)
 from mix2fld.tasks.stepper import Start, Watch, draw_samples
 from mix2fld.tasks.xla import XlaStepper, tensors_of
 from mix2fld.types import Model, Phase, Samples
@@ -70,14 +76,17 @@ def test_steps_are_those_of_xla(
 ) -> None:
     labels = 7
     model = paper_cnn(shape, labels)
-    learner = Learner.from_config(model, LearningConfig(distillation_weight=0.3))
+    learner = TrainingSetup.from_config(model, LearningConfig(distillation_weight=0.3))
     work = some_work(shape, labels, floats, batch)
     offset = np.log(np.arange(1, labels + 1, dtype=np.float32)) if batch > 1 else None
     images, targets, teacher, draws = map(jnp.asarray, work)
     start = begin_steps(learner, (labels, labels), model.init(jax.random.key(1)))
     by_xla = jax.jit(
         lambda begun: sgd_steps(
-            learner, loss, (Samples(images, targets),), Run(begun, teacher, draws, offset)
+            learner,
+            loss,
+            (Samples(images, targets),),
+            LearnerProgress(begun, teacher, draws, offset),
         )
     )(start).phase
     settings = {"distillation_weight": 0.3, "batch_size": batch}

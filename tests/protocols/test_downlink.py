@@ -14,7 +14,7 @@ from reliability.faults import Quiet
 import mix2fld
 from mix2fld.base.errors import InputError
 from mix2fld.codecs import Encoded, GlobalSteps, PayloadError, RotatedUpdate, Weights
-from mix2fld.codecs.global_steps import Carried, GlobalState, Step
+from mix2fld.codecs.global_steps import GlobalState, RelayedUpload, Step
 from mix2fld.engine.plan import plan_transfers
 from mix2fld.protocols import downlink
 from mix2fld.protocols.downlink import KNOWN, STEPS, checksum
@@ -399,7 +399,7 @@ def test_steps_come_out_as_they_went_in(count: int, variable: bool, coded: bool,
         return Step(
             number,
             {
-                d: Carried(int(rng.integers(1, 9)), body(), int(rng.integers(0, number)))
+                d: RelayedUpload(int(rng.integers(1, 9)), body(), int(rng.integers(0, number)))
                 for d in sorted(who)
             },
         )

@@ -11,7 +11,7 @@ import pytest
 
 from mix2fld.codecs import Encoded, PayloadError, Size
 from mix2fld.engine.divergence import DivergedError
-from mix2fld.engine.fleet_interface import Order, Trained
+from mix2fld.engine.fleet_interface import LocalPhaseOutcome, Order
 from mix2fld.engine.messages import Message
 from mix2fld.engine.one_round import run_round, start_run
 from mix2fld.engine.plan import plan_transfers
@@ -163,7 +163,7 @@ class LyingFleet:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._fleet, name)
 
-    def train(self, states: Any, order: Order) -> tuple[Any, Trained]:
+    def train(self, states: Any, order: Order) -> tuple[Any, LocalPhaseOutcome]:
         after, trained = self._fleet.train(states, order)
         message = trained.messages[1]
         lie = message._replace(body=Encoded(message.body.data, self._claimed))

@@ -11,7 +11,7 @@ import pytest
 
 from mix2fld.base.errors import InputError
 from mix2fld.engine.bit_budgets import upload_bit_budgets
-from mix2fld.engine.fleet_interface import Order, Outcome, Trained
+from mix2fld.engine.fleet_interface import LocalPhaseOutcome, Order, Outcome
 from mix2fld.engine.one_round import run_round
 from mix2fld.protocols.parts import Turn
 from mix2fld.protocols.table import PROTOCOLS
@@ -66,7 +66,7 @@ class Recorder:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
 
-    def train(self, states: Any, order: Order) -> tuple[list, Trained]:
+    def train(self, states: Any, order: Order) -> tuple[list, LocalPhaseOutcome]:
         after, trained = self.inner.train(states, order)
         self.messages = trained.messages
         for device in order.asked:

@@ -14,7 +14,7 @@ import pytest
 
 from mix2fld.base.errors import InputError
 from mix2fld.base.files import LOCK
-from mix2fld.report.live import Handler, PageServer, make_server
+from mix2fld.report.live import LiveHandler, PageServer, make_server
 from mix2fld.runs.records import read_records, write_line
 
 
@@ -63,7 +63,7 @@ def test_idle_connections_are_closed(
     page_server: PageServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that never asks, one that stops in the middle, and one that has had its answer."""
-    monkeypatch.setattr(Handler, "timeout", 0.3)
+    monkeypatch.setattr(LiveHandler, "timeout", 0.3)
     for sent in (b"", b"GET / HT", b"GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n"):
         with socket.create_connection(("127.0.0.1", page_server.server_port), timeout=60) as idle:
             idle.sendall(sent)

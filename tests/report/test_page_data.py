@@ -23,7 +23,7 @@ from mix2fld.report.page_data import page_data
 from mix2fld.report.protocol_view import round_steps
 from mix2fld.report.series import group
 from mix2fld.runs.config_file import command
-from mix2fld.runs.reader import Found, LoadedRun, read_run, require_runs
+from mix2fld.runs.reader import FoundRuns, LoadedRun, read_run, require_runs
 from mix2fld.runs.simulation import make_simulation
 from mix2fld.tasks.metric import ACCURACY
 from mix2fld_lab.gallery import gallery, seeds_delivered
@@ -230,7 +230,7 @@ def test_a_page_of_many_devices_stays_small(runs: Path) -> None:
                 "devices": [True] * devices,
             }
         many.append(info)
-    found = Found()
+    found = FoundRuns()
     for seed in range(40):
         config = run.config.replace(devices=devices, rounds=rounds, seed=seed)
         found.runs.append(LoadedRun(run.folder, config, many, finished=True))

@@ -21,7 +21,7 @@ from mix2fld.report.plans import plans_of, what_if
 from mix2fld.report.run_view import standing_of
 from mix2fld.report.series import group, in_words
 from mix2fld.runs.layout import RunFiles
-from mix2fld.runs.reader import Found, LoadedRun, read_run, read_runs, require_runs
+from mix2fld.runs.reader import FoundRuns, LoadedRun, read_run, read_runs, require_runs
 from mix2fld.runs.simulation import run
 from mix2fld.tasks.metric import ACCURACY
 from stored_runs import Replay, play
@@ -283,7 +283,7 @@ def test_a_report_of_eight_runs_is_below_a_megabyte(tmp_path: Path) -> None:
     protocols = ("isolated", "fl", "fl8", "fd", "fld", "mixfld", "mix2fld", "murmur")
     play(tmp_path, protocols=protocols, rounds=3)
     found = require_runs([tmp_path / "runs"])
-    longer = Found()
+    longer = FoundRuns()
     for loaded in found.runs:  # a hundred rounds of each
         rounds = [{**loaded.rounds[n % 3], "round": n + 1} for n in range(100)]
         config = loaded.config.replace(rounds=100)

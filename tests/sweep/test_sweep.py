@@ -25,12 +25,12 @@ from mix2fld.report.page_data import page_data
 from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.reader import require_runs
 from mix2fld.runs.simulation import run
-from mix2fld.sweep.jobs import Done, Job
-from mix2fld.sweep.places import Processes, ThisProcess
-from mix2fld.sweep.plan import Plan, expand, make_plan
+from mix2fld.sweep.jobs import Job, JobResult
+from mix2fld.sweep.places import ThisProcess, WorkerProcesses
+from mix2fld.sweep.plan import SweepPlan, expand, make_plan
 from mix2fld.sweep.plan_file import claim_folder, read_plan
-from mix2fld.sweep.schedule import Board, Event, Progress, Track, run_jobs
-from mix2fld.sweep.search import Found, Search, read_range, run_search
+from mix2fld.sweep.schedule import Board, Event, SweepProgress, Track, run_jobs
+from mix2fld.sweep.search import Search, SearchResult, read_range, run_search
 from stored_runs import contents
 from toys import save_dataset, toy_config, toy_dataset, toy_grid
 
@@ -175,7 +175,7 @@ def test_a_plan_file_with_a_mistake_names_it(tmp_path: Path, text: str, words: s
 
 
 def test_a_folder_belongs_to_one_sweep_which_may_grow(tmp_path: Path) -> None:
-    def plan(ratios: list[float], **fields: object) -> Plan:
+    def plan(ratios: list[float], **fields: object) -> SweepPlan:
         return make_plan(Grid.of(**{"protocols": "mix2fld", **fields}), {"mixing_ratio": ratios})
 
     claim_folder(plan([0.1, 0.2]), tmp_path / "out")
@@ -224,7 +224,7 @@ class Scripted:
         self.begun.append(job.name)
         left = self.failures.get(job.name, 0)
         self.failures[job.name] = left - 1
-        done = Done("lost its node" if left > 0 else None, (self.note,))
+        done = JobResult("lost its node" if left > 0 else None, (self.note,))
         self._events += [Event(job, "there"), Event(job, done=done)]
 
     def events(self, seconds: float, tick: Callable[[], None]) -> list[Event]:
@@ -248,10 +248,10 @@ def test_what_fails_is_tried_again_and_then_reported_while_others_go_on(tmp_path
 class Rounds(Board):
     """Counts rounds; does something after some of them."""
 
-    def __init__(self, then: Callable[[Progress], None] = lambda _: None) -> None:
+    def __init__(self, then: Callable[[SweepProgress], None] = lambda _: None) -> None:
         self.rounds, self.then, self.notes = 0, then, list[str]()
 
-    def show(self, progress: Progress) -> None:
+    def show(self, progress: SweepProgress) -> None:
         self.rounds = sum(track.rounds - track.done_before for track in progress.tracks)
         self.then(progress)
 
@@ -263,9 +263,9 @@ def test_processes_have_the_bytes_of_this_process_also_if_one_is_killed(tmp_path
     config = small_grid(tmp_path, protocols=("fl", "mix2fld"), rounds=40)
     plan = make_plan(config, {"devices": [2, 3]})
     run_jobs(plan.jobs(tmp_path / "here"), ThisProcess())
-    place, killed = Processes(2), list[int]()
+    place, killed = WorkerProcesses(2), list[int]()
 
-    def kill(progress: Progress) -> None:
+    def kill(progress: SweepProgress) -> None:
         if not killed and any(track.rounds for track in progress.of("running")):
             killed.append(place._running[0]._process.pid)
             os.kill(killed[0], signal.SIGKILL)
@@ -316,7 +316,7 @@ def test_a_stopped_sweep_resumes_and_a_damaged_run_is_repaired(tmp_path: Path) -
 # --- the search
 
 
-def searched(base: Grid, out: Path, trials: int, at_once: int, **fields: object) -> Found:
+def searched(base: Grid, out: Path, trials: int, at_once: int, **fields: object) -> SearchResult:
     ranges = (read_range("learning_rate=0.001:0.2:log", base), read_range("rounds=1:3", base))
     search = Search(base, ranges, ("accuracy", "bits"), trials, at_once)
     board = fields.get("board")
@@ -330,7 +330,7 @@ def test_a_search_that_is_stopped_tries_what_it_would_have_tried(
     base = small_grid(tmp_path)
     whole = searched(base, tmp_path / "whole", 4, at_once)
 
-    def stop(progress: Progress) -> None:
+    def stop(progress: SweepProgress) -> None:
         if "trial-0002" in str(progress.tracks[0].job.folder):
             raise KeyboardInterrupt
 
@@ -434,7 +434,7 @@ def test_missing_runs_are_named_by_their_reason(tmp_path: Path) -> None:
 
 def test_the_table_fits_and_keeps_the_ends_of_names(tmp_path: Path) -> None:
     jobs = make_plan(small_grid(tmp_path), {"devices": [2], "test_samples": [10]}).jobs(tmp_path)
-    progress = Progress([Track(job, "running", where="worker 0", tries=1) for job in jobs])
+    progress = SweepProgress([Track(job, "running", where="worker 0", tries=1) for job in jobs])
     console = Console(width=40, file=StringIO())
     console.print(running_table(progress, console.width))
     headings, row = console.file.getvalue().splitlines()
@@ -526,7 +526,7 @@ def test_the_time_left_of_a_resumed_job_counts_only_what_was_computed_now(
 ) -> None:
     job = Job(Path("fl-s0"), toy_config(protocol="fl", rounds=10), "fl-s0")
     track = Track(job, "running", done_before=6, rounds=8)
-    progress = Progress([track], started=100.0)
+    progress = SweepProgress([track], started=100.0)
     monkeypatch.setattr(time, "monotonic", lambda: 140.0)
     assert progress.seconds_left() == pytest.approx(40.0)  # two rounds in 40 s, two are left
     track.rounds = 6

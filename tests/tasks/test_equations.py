@@ -13,8 +13,8 @@ from mix2fld.config.settings import ChannelConfig, Config, LearningConfig
 from mix2fld.data.samples import Coding, mix
 from mix2fld.engine.clock import Clock, Slowest
 from mix2fld.engine.convergence import relative_change
-from mix2fld.engine.curve import Measured
-from mix2fld.engine.info import Observed, Quorum, record
+from mix2fld.engine.curve import MeasuredScores
+from mix2fld.engine.info import Observed, QuorumResult, record
 from mix2fld.engine.state import Roster, RunState
 from mix2fld.engine.transfers import Transfer
 from mix2fld.links import RayleighLink
@@ -35,7 +35,7 @@ from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.losses import Loss, distillation_loss, label_loss
 from mix2fld.tasks.make_learning import make_learning
 from mix2fld.tasks.of_settings import sizes_for
-from mix2fld.tasks.sgd import Learner, Run, begin_steps, sgd_steps
+from mix2fld.tasks.sgd import LearnerProgress, TrainingSetup, begin_steps, sgd_steps
 from mix2fld.tasks.stepper import local_results
 from mix2fld.types import Delivery, Model, SampleFormat, Samples, SeedSet, ServerState, Upload
 from toys import toy_config, toy_dataset
@@ -59,13 +59,13 @@ def steps(
     **learning: Any,
 ) -> Any:
     """The phase after the drawn steps; every sample is a row of ``pixels``, with 255 as 1."""
-    learner = Learner.from_config(ONE_PIXEL, LearningConfig(**learning))
+    learner = TrainingSetup.from_config(ONE_PIXEL, LearningConfig(**learning))
     begun = begin_steps(learner, (len(labels[0]),) * 2, jnp.asarray(weights, jnp.float32))
     return sgd_steps(
         learner,
         loss,
         (Samples(jnp.asarray(pixels, jnp.uint8)[:, None, :, None], jnp.float32(labels)),),
-        Run(begun, jnp.asarray(teacher, jnp.float32), jnp.asarray(draws)),
+        LearnerProgress(begun, jnp.asarray(teacher, jnp.float32), jnp.asarray(draws)),
     ).phase
 
 
@@ -374,7 +374,7 @@ def test_a_run_has_converged_below_the_tolerance_and_not_above(
         Slowest(0, 0.0),
         nobody,
         nobody,
-        Quorum(0, 0, 0),
+        QuorumResult(0, 0, 0),
         after,
         [],
         change,
@@ -387,7 +387,7 @@ def test_a_run_has_converged_below_the_tolerance_and_not_above(
     )
     config = toy_config(protocol="fl", devices=1, samples_per_device=40, tolerance=0.05)
     scenario = make_simulation(config, toy_dataset()).scenario
-    info = record(seen, Measured([(10, (0.5,))], None, None), scenario)
+    info = record(seen, MeasuredScores([(10, (0.5,))], None, None), scenario)
     assert info.converged is stops
     assert info.change == change
 

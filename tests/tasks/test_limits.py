@@ -13,7 +13,7 @@ from mix2fld.engine.state import RunState
 from mix2fld.models import mlp
 from mix2fld.runs.simulation import Simulation, make_simulation, run
 from mix2fld.tasks.losses import label_loss, one_hot
-from mix2fld.tasks.sgd import Learner, Run, begin_steps, sgd_steps
+from mix2fld.tasks.sgd import LearnerProgress, TrainingSetup, begin_steps, sgd_steps
 from mix2fld.tasks.stepper import draw_samples
 from mix2fld.tasks.xla import tensors_of
 from mix2fld.types import Samples, Tensors
@@ -41,7 +41,7 @@ def assert_same(left: Tensors, right: Tensors, tolerance: float = 0.0) -> None:
 
 def plain_sgd(config: Config, start: Tensors, images: Any, targets: Any, draws: Any) -> Tensors:
     """The steps of Eq. 1 from ``start``, without devices or rounds."""
-    learner = Learner.from_config(mlp((SIDE, SIDE, 1), LABELS), config.learning)
+    learner = TrainingSetup.from_config(mlp((SIDE, SIDE, 1), LABELS), config.learning)
     names = ("linear1", "linear2")
     tree = {
         name: {"bias": jnp.asarray(start[2 * layer]), "kernel": jnp.asarray(start[2 * layer + 1])}
@@ -49,7 +49,7 @@ def plain_sgd(config: Config, start: Tensors, images: Any, targets: Any, draws: 
     }
     begun = begin_steps(learner, (LABELS, LABELS), tree)
     sets = (Samples(jnp.asarray(images), jnp.asarray(targets)),)
-    run = Run(begun, jnp.zeros((LABELS, LABELS)), jnp.asarray(draws))
+    run = LearnerProgress(begun, jnp.zeros((LABELS, LABELS)), jnp.asarray(draws))
     steps = sgd_steps(learner, label_loss, sets, run)
     return tensors_of(steps.phase.weights)
 

@@ -38,7 +38,7 @@ from mix2fld.tasks.private_statistics import (
     MEANS,
     Bounds,
     Deviations,
-    Measured,
+    MeasuredFeatures,
     bounds_of,
     class_scatter,
     class_sums,
@@ -82,7 +82,7 @@ def test_accounting_is_that_of_dp_accounting(parts: tuple[float, ...]) -> None:
     assert accountant.get_epsilon(1e-5) == pytest.approx(4.0, rel=5e-3)
 
 
-def samples_of(rng: np.random.Generator, bounds: Bounds, count: int = 12) -> Measured:
+def samples_of(rng: np.random.Generator, bounds: Bounds, count: int = 12) -> MeasuredFeatures:
     """Features as long as they may be, or shorter; of positive ones, a projection."""
     wide = rng.normal(size=(count, 9)) * rng.choice([0.1, 1, 10], size=(count, 1))
     wide = np.abs(wide) if bounds.nonnegative else wide
@@ -90,7 +90,7 @@ def samples_of(rng: np.random.Generator, bounds: Bounds, count: int = 12) -> Mea
     wide *= bounds.longest / np.where(rng.random((count, 1)) < 0.7, lengths, 2 * lengths)
     axes = np.linalg.qr(np.random.default_rng(0).normal(size=(9, 9)))[0][:, :4]
     labels = rng.integers(0, 3, count).astype(np.int32)
-    return Measured(wide @ axes, labels, bounds, NO_NOISE)
+    return MeasuredFeatures(wide @ axes, labels, bounds, NO_NOISE)
 
 
 @examples(80)
@@ -116,7 +116,9 @@ def test_sensitivities_are_reached() -> None:
     """Opposite samples, those of other labels, and scatters in two directions."""
     bounds = Bounds(2.0, 0.5, nonnegative=False)
     ends = np.array([[2.0, 0], [-2.0, 0]])
-    one, other = (Measured(ends[[i]], np.zeros(1, np.int32), bounds, NO_NOISE) for i in (0, 1))
+    one, other = (
+        MeasuredFeatures(ends[[i]], np.zeros(1, np.int32), bounds, NO_NOISE) for i in (0, 1)
+    )
     moved = class_sums(one, 2) - class_sums(other, 2)
     assert np.linalg.norm(moved) == pytest.approx(bounds.sums)
     positive = bounds._replace(nonnegative=True)
@@ -132,7 +134,7 @@ def test_without_noise_sums_and_scatter_are_those_of_plain_formulas() -> None:
     bounds = Bounds(100.0, 100.0, nonnegative=False)
     labels = rng.integers(0, 3, 60).astype(np.int32)
     values = rng.normal(size=(60, 4)) + 2 * np.eye(3, 4)[labels]
-    own = Measured(values, labels, bounds, NO_NOISE)
+    own = MeasuredFeatures(values, labels, bounds, NO_NOISE)
     sums = class_sums(own, 3)
     means = means_of(sums, 60, bounds)
     np.testing.assert_allclose(sums[:, -1], COUNT_WEIGHT * 100 * np.bincount(labels))

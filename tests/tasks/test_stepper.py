@@ -12,7 +12,7 @@ from mix2fld.tasks import xla
 from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.losses import Loss, distillation_loss, label_loss, one_hot
 from mix2fld.tasks.make_learning import choose_stepper, make_learning
-from mix2fld.tasks.sgd import Learner, Run, begin_steps, sgd_steps
+from mix2fld.tasks.sgd import LearnerProgress, TrainingSetup, begin_steps, sgd_steps
 from mix2fld.tasks.stepper import (
     Learned,
     Start,
@@ -214,12 +214,12 @@ def test_a_rate_factor_is_another_learning_rate(optimizer: str) -> None:
 
 def test_without_an_offset_the_compiled_steps_are_as_they_were() -> None:
     """No offset and a factor of 1 leave nothing behind in the computation."""
-    learner = Learner.from_config(make_model("mlp", (8, 8, 1), 4), LearningConfig())
+    learner = TrainingSetup.from_config(make_model("mlp", (8, 8, 1), 4), LearningConfig())
     begun = begin_steps(learner, (4, 4), learner.model.init(jax.random.key(0)))
     samples = (Samples(np.zeros((5, 8, 8, 1), np.uint8), np.zeros((5, 4), np.float32)),)
 
     def steps(*own: object) -> str:
-        run = Run(begun, np.zeros((4, 4), np.float32), np.zeros((3, 1), np.int32), *own)
+        run = LearnerProgress(begun, np.zeros((4, 4), np.float32), np.zeros((3, 1), np.int32), *own)
         return (
             jax.jit(sgd_steps, static_argnums=(0, 1))
             .lower(learner, label_loss, samples, run)

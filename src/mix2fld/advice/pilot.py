@@ -39,7 +39,7 @@ def candidates(options: Sequence[Option], everybody: Sequence[Option], named: bo
 
 
 @dataclass
-class Trial:
+class PilotTrial:
     """A candidate and its scores, one for each seed; of the metric's gain, more is better."""
 
     option: Option
@@ -50,7 +50,7 @@ class Trial:
         """Mean score over its seeds."""
         return spread(self.gains).mean
 
-    def lead_over(self, other: "Trial") -> Spread:
+    def lead_over(self, other: "PilotTrial") -> Spread:
         """Paired, over the seeds that both have."""
         pairs = zip(self.gains, other.gains, strict=False)
         return spread([mine - theirs for mine, theirs in pairs])
@@ -60,13 +60,13 @@ class Trial:
 class Pilot:
     """The simulated candidates, with their metric and the level of the paired tests."""
 
-    trials: tuple[Trial, ...]
+    trials: tuple[PilotTrial, ...]
     metric: Metric
     level: float
     """Of one paired test."""
 
     @property
-    def most_accurate(self) -> Trial:
+    def most_accurate(self) -> PilotTrial:
         """The best mean, of those that were simulated with all seeds."""
         seeds = max(len(trial.gains) for trial in self.trials)
         return max(
@@ -74,17 +74,17 @@ class Pilot:
         )
 
     @property
-    def unclear(self) -> list[Trial]:
+    def unclear(self) -> list[PilotTrial]:
         """Who is not clearly behind the most accurate."""
         first = self.most_accurate
         return [one for one in self.trials if one is not first and not self._behind(one, first)]
 
-    def _behind(self, trial: Trial, first: Trial) -> bool:
+    def _behind(self, trial: PilotTrial, first: PilotTrial) -> bool:
         lead = first.lead_over(trial)
         return lead.mean > 0 and lead.p_value < self.level
 
     @property
-    def alone(self) -> Trial | None:
+    def alone(self) -> PilotTrial | None:
         """Devices that train alone."""
         return next((one for one in self.trials if one.option.point.protocol in ALONE), None)
 
@@ -94,8 +94,8 @@ class Pilot:
         return CLOSE_TO_FL if self.metric.is_share else CLOSE_TO_FL * abs(self.most_accurate.mean)
 
     def chosen(
-        self, scarce: Resource, among: Callable[[Trial], bool] | None = None
-    ) -> Trial | None:
+        self, scarce: Resource, among: Callable[[PilotTrial], bool] | None = None
+    ) -> PilotTrial | None:
         """The least of what is scarce, of those close to the best and not clearly behind it."""
         trials = [one for one in self.trials if among is None or among(one)]
         if not trials:
@@ -108,7 +108,7 @@ class Pilot:
             if first.lead_over(one).mean <= self.close and not self._behind(one, first)
         ]
 
-        def price(one: Trial) -> tuple[float, float, float]:
+        def price(one: PilotTrial) -> tuple[float, float, float]:
             return cost(one.option, scarce), one.option.bits_per_round, -one.mean
 
         return min(tied, key=price)
@@ -126,8 +126,8 @@ def run_pilot(
     """
     looks = range(min(FIRST_SEEDS, len(seeds)), len(seeds) + 1)
     level = LEVEL / (len(looks) * max(1, len(options) - 1))
-    trials = tuple(Trial(option, []) for option in options)
-    pending: Sequence[Trial] = trials
+    trials = tuple(PilotTrial(option, []) for option in options)
+    pending: Sequence[PilotTrial] = trials
     for look in looks:
         for seed in seeds[len(pending[0].gains) : look]:
             for trial in pending:

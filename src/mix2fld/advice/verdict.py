@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from mix2fld.advice.pilot import Pilot, Trial
+from mix2fld.advice.pilot import Pilot, PilotTrial
 from mix2fld.advice.ranking import ALONE, Case, Option
 from mix2fld.advice.reveals import reveals, uploads_samples
 from mix2fld.advice.scarcity import WORDS, Resource, Scarce, cost
@@ -18,7 +18,7 @@ from mix2fld.report.units import in_a_row, in_bits, in_joules, in_time
 class Verdict:
     """The decision, in words and for programs."""
 
-    trial: Trial
+    trial: PilotTrial
     lines: tuple[str, ...]
     reveals: str
     unclear: tuple[str, ...]
@@ -51,16 +51,16 @@ def give_verdict(case: Case, pilot: Pilot, options: Sequence[Option], scarce: Sc
     return Verdict(trial, lines, shown, unclear)
 
 
-def _name(trial: Trial) -> str:
+def _name(trial: PilotTrial) -> str:
     return title_of(trial.option.point.protocol)
 
 
-def _settings(trial: Trial) -> str:
+def _settings(trial: PilotTrial) -> str:
     own = ", ".join(f"{name} {value}" for name, value in trial.option.point.changes.items())
     return f" ({own})" if own else ""
 
 
-def _accuracy(pilot: Pilot, trial: Trial) -> str:
+def _accuracy(pilot: Pilot, trial: PilotTrial) -> str:
     metric, found = pilot.metric, spread(trial.gains)
     told = (
         f"{metric.name} {_with_interval(pilot, found, metric.gain(found.mean))} on validation "
@@ -116,7 +116,7 @@ def _order(pilot: Pilot, unclear: Sequence[str]) -> str:
 
 
 def _changes(
-    case: Case, pilot: Pilot, options: Sequence[Option], scarce: Scarce, trial: Trial
+    case: Case, pilot: Pilot, options: Sequence[Option], scarce: Scarce, trial: PilotTrial
 ) -> list[str]:
     return [
         *_more_seeds(pilot, trial),
@@ -127,7 +127,7 @@ def _changes(
     ] or ["nothing that was tried: no other protocol comes close"]
 
 
-def _more_seeds(pilot: Pilot, trial: Trial) -> list[str]:
+def _more_seeds(pilot: Pilot, trial: PilotTrial) -> list[str]:
     first = pilot.most_accurate
     if trial is not first:
         lead = first.lead_over(trial).mean
@@ -141,7 +141,7 @@ def _more_seeds(pilot: Pilot, trial: Trial) -> list[str]:
     return [f"more seeds may put {in_a_row(names)} ahead"] if names else []
 
 
-def _cheaper(pilot: Pilot, scarce: Scarce, trial: Trial) -> list[str]:
+def _cheaper(pilot: Pilot, scarce: Scarce, trial: PilotTrial) -> list[str]:
     """The best of those that take less of what is scarce, and what they are behind."""
     mine = cost(trial.option, scarce.resource)
     less = [one for one in pilot.trials if cost(one.option, scarce.resource) < mine]
@@ -157,7 +157,7 @@ def _cheaper(pilot: Pilot, scarce: Scarce, trial: Trial) -> list[str]:
     return [f"if {lead_words} are not worth {times} {WORDS[scarce.resource]}: {_name(other)}"]
 
 
-def _other_resource(pilot: Pilot, scarce: Scarce, trial: Trial) -> list[str]:
+def _other_resource(pilot: Pilot, scarce: Scarce, trial: PilotTrial) -> list[str]:
     found: dict[str, list[str]] = {}
     resources: tuple[Resource, ...] = get_args(Resource)
     for resource in resources:
@@ -167,8 +167,8 @@ def _other_resource(pilot: Pilot, scarce: Scarce, trial: Trial) -> list[str]:
     return [f"if {' or '.join(words)} were scarce: {name}" for name, words in found.items()]
 
 
-def _fewer_secrets(case: Case, pilot: Pilot, scarce: Scarce, trial: Trial) -> list[str]:
-    def keeps(one: Trial) -> bool:
+def _fewer_secrets(case: Case, pilot: Pilot, scarce: Scarce, trial: PilotTrial) -> list[str]:
+    def keeps(one: PilotTrial) -> bool:
         return not uploads_samples(one.option.settings_in(case.config))
 
     if keeps(trial):
@@ -177,7 +177,7 @@ def _fewer_secrets(case: Case, pilot: Pilot, scarce: Scarce, trial: Trial) -> li
     return [] if other is None else [f"if no sample may leave a device: {_name(other)}"]
 
 
-def _better_link(options: Sequence[Option], trial: Trial) -> list[str]:
+def _better_link(options: Sequence[Option], trial: PilotTrial) -> list[str]:
     """The most accurate that does not suit, if it was measured to gain more."""
 
     def gain(option: Option) -> float:

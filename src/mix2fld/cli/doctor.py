@@ -17,7 +17,7 @@ from mix2fld.cli.options import Output
 
 
 @dataclass(frozen=True)
-class Finding:
+class Diagnosis:
     """One line: what was looked for, what is here, and what to do about it."""
 
     name: str
@@ -54,36 +54,36 @@ class DoctorCommand:
             sys.exit(1)
 
 
-def _program() -> Finding:
+def _program() -> Diagnosis:
     from mix2fld import __version__
 
     where = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
-    return Finding("mix2fld", f"{__version__}, {where}")
+    return Diagnosis("mix2fld", f"{__version__}, {where}")
 
 
-def _cores() -> Finding:
+def _cores() -> Diagnosis:
     from mix2fld.native.processor import usable_cores
 
-    return Finding("cores", f"{usable_cores()} usable")
+    return Diagnosis("cores", f"{usable_cores()} usable")
 
 
-def _vectors() -> Finding:
+def _vectors() -> Diagnosis:
     from mix2fld.native.processor import cpu_flags
 
     flags = cpu_flags().split()
     known = {"avx512f": "AVX-512", "avx2": "AVX2", "asimd": "NEON"}
     found = [title for flag, title in known.items() if flag in flags]
-    return Finding("vector units", ", ".join(found) or "unknown", fine=bool(found))
+    return Diagnosis("vector units", ", ".join(found) or "unknown", fine=bool(found))
 
 
-def _kernel() -> Finding:
+def _kernel() -> Diagnosis:
     from mix2fld.native import small_cnn
 
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     name = "none" if compiler is None else _first_line(compiler, "--version")
     if small_cnn((28, 28, 1), 12, 6, 10) is not None:
-        return Finding("C compiler", f"{name}: the paper's network trains with native code")
-    return Finding(
+        return Diagnosis("C compiler", f"{name}: the paper's network trains with native code")
+    return Diagnosis(
         "C compiler",
         name,
         fine=False,
@@ -92,18 +92,18 @@ def _kernel() -> Finding:
     )
 
 
-def _jax() -> Finding:
+def _jax() -> Diagnosis:
     try:
         import jax
 
         devices = jax.devices()
     except (ImportError, RuntimeError) as error:
-        return Finding("JAX", f"cannot be used ({error})", fine=False, cost="no run can train")
+        return Diagnosis("JAX", f"cannot be used ({error})", fine=False, cost="no run can train")
     kinds = sorted({device.platform for device in devices})
-    return Finding("JAX", f"{jax.__version__}, on {', '.join(kinds)}")
+    return Diagnosis("JAX", f"{jax.__version__}, on {', '.join(kinds)}")
 
 
-def _accelerator() -> Finding:
+def _accelerator() -> Diagnosis:
     card = _first_line("nvidia-smi", "--list-gpus") if shutil.which("nvidia-smi") else ""
     try:
         import jax
@@ -112,32 +112,32 @@ def _accelerator() -> Finding:
     except (ImportError, RuntimeError):
         used = []
     if used:
-        return Finding("GPU", ", ".join(used))
+        return Diagnosis("GPU", ", ".join(used))
     if card:
         cost = "JAX does not use it; install jax[cuda12], or train with PyTorch (mix2fld[torch])"
-        return Finding("GPU", card, fine=False, cost=cost)
-    return Finding("GPU", "none; runs use the processor")
+        return Diagnosis("GPU", card, fine=False, cost=cost)
+    return Diagnosis("GPU", "none; runs use the processor")
 
 
-def _mosquitto() -> Finding:
+def _mosquitto() -> Diagnosis:
     where = shutil.which("mosquitto", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if where:
-        return Finding("Mosquitto", where)
+        return Diagnosis("Mosquitto", where)
     cost = "mix2fld deploy mqtt needs a broker on this machine; apt install mosquitto"
-    return Finding("Mosquitto", "not installed", fine=False, cost=cost)
+    return Diagnosis("Mosquitto", "not installed", fine=False, cost=cost)
 
 
-def _memory() -> Finding:
+def _memory() -> Diagnosis:
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:  # noqa: PTH123
             sizes = {name: int(rest.split()[0]) for name, rest in (x.split(":") for x in lines)}
     except (OSError, ValueError):
-        return Finding("memory", "unknown")
+        return Diagnosis("memory", "unknown")
     free, total = (sizes[name] / 2**20 for name in ("MemAvailable", "MemTotal"))
-    return Finding("memory", f"{free:.1f} GiB free of {total:.1f}")
+    return Diagnosis("memory", f"{free:.1f} GiB free of {total:.1f}")
 
 
-def _cache() -> Finding:
+def _cache() -> Diagnosis:
     from mix2fld.base.errors import Mix2fldError
     from mix2fld.base.folders import cache_folder
     from mix2fld.data import DATASETS, cached
@@ -148,20 +148,20 @@ def _cache() -> Finding:
         held = [name for name in DATASETS if cached(name)]
     except (Mix2fldError, OSError) as error:
         cost = "datasets are downloaded for each run; set MIX2FLD_CACHE to a folder"
-        return Finding("cache", f"cannot be used ({error})", fine=False, cost=cost)
+        return Diagnosis("cache", f"cannot be used ({error})", fine=False, cost=cost)
     free = shutil.disk_usage(folder).free / 2**30
-    return Finding("cache", f"{folder} ({', '.join(held) or 'empty'}; {free:.1f} GiB free)")
+    return Diagnosis("cache", f"{folder} ({', '.join(held) or 'empty'}; {free:.1f} GiB free)")
 
 
-def _extra(title: str, package: str, extra: str, without: str) -> Callable[[], Finding]:
+def _extra(title: str, package: str, extra: str, without: str) -> Callable[[], Diagnosis]:
     """Look for a package of an extra, without importing it."""
 
-    def find() -> Finding:
+    def find() -> Diagnosis:
         try:
-            return Finding(title, version(package))
+            return Diagnosis(title, version(package))
         except PackageNotFoundError:
             cost = f"{without}; pip install 'mix2fld[{extra}]'"
-            return Finding(title, "not installed", fine=False, cost=cost)
+            return Diagnosis(title, "not installed", fine=False, cost=cost)
 
     return find
 
@@ -175,7 +175,7 @@ def _first_line(*command: str) -> str:
 
 
 ESSENTIAL = frozenset({"JAX"})
-CHECKS: tuple[Callable[[], Finding], ...] = (
+CHECKS: tuple[Callable[[], Diagnosis], ...] = (
     _program,
     _cores,
     _memory,

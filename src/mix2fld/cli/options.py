@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from mix2fld.runs.reader import Found
-    from mix2fld.sweep.schedule import Place
+    from mix2fld.runs.reader import FoundRuns
+    from mix2fld.sweep.schedule import RunPlace
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Output:
         with console.status(what):
             yield
 
-    def read_runs(self, folders: "Sequence[Path]") -> "Found":
+    def read_runs(self, folders: "Sequence[Path]") -> "FoundRuns":
         """Return the runs in these folders, or in the working folder, and tell what is damaged."""
         from mix2fld.runs.reader import require_runs
 
@@ -104,7 +104,7 @@ class Running:
     """Run on a Ray cluster: auto (this machine's) or HOST:PORT; run folders are copied back."""
 
     @contextmanager
-    def place(self, jobs: int) -> "Iterator[Place]":
+    def place(self, jobs: int) -> "Iterator[RunPlace]":
         """The place for so many jobs, within the block; it is stopped at the end."""
         self._check()
         with ExitStack() as stack:
@@ -112,17 +112,17 @@ class Running:
             stack.callback(place.stop)
             yield place
 
-    def _make_place(self, jobs: int, stack: ExitStack) -> "Place":
+    def _make_place(self, jobs: int, stack: ExitStack) -> "RunPlace":
         if self.cluster is not None:
             from mix2fld.engine.fleets.cluster import connected
             from mix2fld.sweep.ray_place import Cluster
 
             return Cluster(stack.enter_context(connected(self.cluster, "cluster")), self.cores or 1)
         from mix2fld.native.processor import usable_cores
-        from mix2fld.sweep.places import Processes, ThisProcess
+        from mix2fld.sweep.places import ThisProcess, WorkerProcesses
 
         workers = min(jobs, self.workers or max(1, usable_cores() // (self.cores or 1)))
-        return ThisProcess() if workers <= 1 else Processes(workers, self.cores)
+        return ThisProcess() if workers <= 1 else WorkerProcesses(workers, self.cores)
 
     def _check(self) -> None:
         for name in ("workers", "cores"):

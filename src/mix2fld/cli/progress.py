@@ -20,7 +20,7 @@ from mix2fld.report.tables import PLAIN
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.results import RunResult
 from mix2fld.runs.summary import device_scores
-from mix2fld.sweep.schedule import Board, Progress, Track
+from mix2fld.sweep.schedule import Board, SweepProgress, Track
 from mix2fld.tasks.metric import metric_of
 
 
@@ -150,12 +150,12 @@ class TableBoard(Board):
         if self._shows:
             self._live.stop()
 
-    def show(self, progress: Progress) -> None:
+    def show(self, progress: SweepProgress) -> None:
         if self._shows:
             table = running_table(progress, self._console.width)
             self._live.update(Group(table, Text(counts(progress))))
 
-    def ended(self, track: Track, progress: Progress) -> None:
+    def ended(self, track: Track, progress: SweepProgress) -> None:
         """Print a line, except for a run that succeeds on a terminal."""
         reason = f"failed: {track.reason}" if track.status == "failed" else ""
         if self._shows:
@@ -169,7 +169,7 @@ class TableBoard(Board):
         self._console.print(f"[yellow]note[/]: {escape(line)}", highlight=False)
 
 
-def counts(progress: Progress) -> str:
+def counts(progress: SweepProgress) -> str:
     """How many runs are in which state, and the time left."""
     words = [
         f"{len(found)} {status}"
@@ -188,7 +188,7 @@ def clock(seconds: float) -> str:
     return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
 
 
-def running_table(progress: Progress, width: int) -> Table:
+def running_table(progress: SweepProgress, width: int) -> Table:
     """The runs in progress, within a width."""
     table = Table(**PLAIN)
     running = progress.of("running")

@@ -10,7 +10,7 @@ from mix2fld.base.lab import has_lab, lab
 from mix2fld.cli.options import Output
 
 if TYPE_CHECKING:
-    from mix2fld.runs.reader import Found
+    from mix2fld.runs.reader import FoundRuns
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class ReportCommand:
             {"report": self.out, "bytes": size, "runs": len(found.runs), "figures": drawn}
         )
 
-    def _privacy(self, found: "Found") -> str:
+    def _privacy(self, found: "FoundRuns") -> str:
         """The privacy panel, which comes with the audits."""
         wanted = self.audits or has_lab()
         return lab("audit.panel").panel_of(found, self.audits) if wanted else ""

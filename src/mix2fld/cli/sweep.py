@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from mix2fld.report.sweep_view import SweepRows
     from mix2fld.sweep.jobs import Job
-    from mix2fld.sweep.plan import Plan
-    from mix2fld.sweep.schedule import Place, Progress, Track
+    from mix2fld.sweep.plan import SweepPlan
+    from mix2fld.sweep.schedule import RunPlace, SweepProgress, Track
 
 SOME_MISSING = 3
 MOST_NAMES = 8
@@ -111,8 +111,8 @@ class SweepCommand:
         self._conclude(console, progress, out)
 
     def _run(
-        self, console: "Console", plan: "Plan", jobs: "list[Job]", place: "Place", out: Path
-    ) -> "Progress":
+        self, console: "Console", plan: "SweepPlan", jobs: "list[Job]", place: "RunPlace", out: Path
+    ) -> "SweepProgress":
         from mix2fld.cli.progress import TableBoard
         from mix2fld.data import load_dataset
         from mix2fld.sweep.jobs import datasets_named
@@ -174,7 +174,9 @@ class SweepCommand:
         if not found.best:
             sys.exit(SOME_MISSING)
 
-    def _forecast(self, console: "Console", plan: "Plan", jobs: "list[Job]", cores: int) -> None:
+    def _forecast(
+        self, console: "Console", plan: "SweepPlan", jobs: "list[Job]", cores: int
+    ) -> None:
         from mix2fld.cli.progress import clock
         from mix2fld.native.processor import usable_cores
         from mix2fld.sweep.jobs import measure
@@ -206,7 +208,7 @@ class SweepCommand:
 
         return f", by setting in {bold(path)}" if draw_sweep(rows, path) else ""
 
-    def _conclude(self, console: "Console", progress: "Progress", out: Path) -> None:
+    def _conclude(self, console: "Console", progress: "SweepProgress", out: Path) -> None:
         from mix2fld.cli.console import bold, print_table
         from mix2fld.cli.progress import counts
         from mix2fld.report.sweep_view import sweep_rows, sweep_table
@@ -250,13 +252,13 @@ def more(count: int) -> str:
     return f" and {count} more" if count > 0 else ""
 
 
-def default_folder(plan: "Plan") -> Path:
+def default_folder(plan: "SweepPlan") -> Path:
     """A folder that depends on the settings, but not on protocols and seeds."""
     import hashlib
 
-    from mix2fld.sweep.plan import Plan
+    from mix2fld.sweep.plan import SweepPlan
     from mix2fld.sweep.plan_file import dump_plan
 
-    same = dump_plan(Plan(plan.base.replace(protocols="fl", seeds=0), plan.axes))
+    same = dump_plan(SweepPlan(plan.base.replace(protocols="fl", seeds=0), plan.axes))
     digest = hashlib.sha256(same).hexdigest()[:8]
     return Path("runs") / f"sweep-{Path(plan.base.data.dataset).stem}-{digest}"

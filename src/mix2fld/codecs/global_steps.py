@@ -20,7 +20,7 @@ MOST_STEPS = SNAPSHOT - 1
 RELAYED, CODED = 0, 1
 
 
-class Carried(NamedTuple):
+class RelayedUpload(NamedTuple):
     """An upload that is passed on as it came."""
 
     samples: int
@@ -33,7 +33,7 @@ class Step(NamedTuple):
     """One step of the server: the uploads that it took, or what they changed, as codes."""
 
     round_number: int
-    uploads: dict[int, Carried]
+    uploads: dict[int, RelayedUpload]
     codes: Encoded | None = None
     """In place of uploads."""
 
@@ -171,7 +171,7 @@ class GlobalSteps:
         if max(ages) >= round_number:
             raise PayloadError(f"{self.name}: an upload of {max(ages)} rounds before round 1")
         bodies = self._read_carried(reader, self.upload, len(order), dims)
-        carried = [Carried(*each) for each in zip(samples, bodies, ages, strict=True)]
+        carried = [RelayedUpload(*each) for each in zip(samples, bodies, ages, strict=True)]
         return Step(round_number, dict(zip(order, carried, strict=True)))
 
     def _read_carried(
@@ -207,7 +207,7 @@ def step_of_tree(tree: Mapping[str, Any]) -> Step:
     devices, samples, ages = (tree[name].tolist() for name in ("devices", "samples", "ages"))
     if not devices:
         return Step(int(tree["round"]), {}, bodies[0])
-    carried = [Carried(*each) for each in zip(samples, bodies, ages, strict=True)]
+    carried = [RelayedUpload(*each) for each in zip(samples, bodies, ages, strict=True)]
     return Step(int(tree["round"]), dict(zip(devices, carried, strict=True)))
 
 

@@ -116,7 +116,7 @@ class CodePart(NamedTuple):
         return self.groups * lloyd_max(self.level_bits).captured
 
 
-class Plan(NamedTuple):
+class BitPlan(NamedTuple):
     """How the bits of an upload are spent."""
 
     norm_bits: int
@@ -134,7 +134,7 @@ class Plan(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def make_plan(bits: int, size: int, largest_per_group: bool) -> Plan:
+def make_plan(bits: int, size: int, largest_per_group: bool) -> BitPlan:
     """The plan for ``size`` coordinates."""
     if bits >= size + FINE_NORM:
         return _plan(FINE_NORM, *_levels(bits - FINE_NORM, size))
@@ -185,5 +185,5 @@ def _groups(bit_budget: int, size: int, index_bits: int) -> tuple[CodePart, ...]
     return CodePart(larger, index_bits + 1, 1), CodePart(groups - larger, index_bits, 1)
 
 
-def _plan(norm_bits: int, *parts: CodePart) -> Plan:
-    return Plan(norm_bits, tuple(part for part in parts if part.groups))
+def _plan(norm_bits: int, *parts: CodePart) -> BitPlan:
+    return BitPlan(norm_bits, tuple(part for part in parts if part.groups))

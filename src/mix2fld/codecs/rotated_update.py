@@ -19,8 +19,8 @@ from mix2fld.base.bounds import LEAST_UPDATE_BITS
 from mix2fld.codecs.bits import from_bits, to_bits
 from mix2fld.codecs.codec import Encoded, Floats, PayloadError, Restored, Rngs, Size, check_size
 from mix2fld.codecs.rotated_plan import (
+    BitPlan,
     CodePart,
-    Plan,
     lloyd_max,
     make_plan,
     mean_largest,
@@ -159,25 +159,25 @@ class RotatedUpdate:
         return max(8 * -(-LEAST_UPDATE_BITS // 8), 8 * (budget // 8))
 
 
-def _has_signs_alone(plan: Plan) -> bool:
+def _has_signs_alone(plan: BitPlan) -> bool:
     """Whether codes are places in groups, with a sign, and not levels."""
     return all(part.level_bits == 1 for part in plan.parts)
 
 
 @lru_cache(maxsize=16)
-def _lengths(plan: Plan) -> NDArray[np.int64]:
+def _lengths(plan: BitPlan) -> NDArray[np.int64]:
     """How many coordinates each group has."""
     each = [1 << part.index_bits for part in plan.parts]
     return np.repeat(np.array(each, np.int64), [part.groups for part in plan.parts])
 
 
-def _initial_places(plan: Plan) -> NDArray[np.int64]:
+def _initial_places(plan: BitPlan) -> NDArray[np.int64]:
     """Places in groups of one coordinate each."""
     return np.zeros(sum(part.groups for part in plan.parts), np.int64)
 
 
 @lru_cache(maxsize=16)
-def _magnitudes(plan: Plan) -> Floats:
+def _magnitudes(plan: BitPlan) -> Floats:
     """What the largest of each group is taken for, if only signs are sent."""
     each = [
         mean_largest(1 << part.index_bits) if part.index_bits else lloyd_max(1).means[0]
@@ -191,7 +191,7 @@ def _alike(bits: Sequence[int]) -> list[tuple[int, list[int]]]:
     return [(own, [n for n, each in enumerate(bits) if each == own]) for own in sorted(set(bits))]
 
 
-def _by_part(plan: Plan, groups: NDArray[Any]) -> Iterator[tuple[CodePart, NDArray[Any]]]:
+def _by_part(plan: BitPlan, groups: NDArray[Any]) -> Iterator[tuple[CodePart, NDArray[Any]]]:
     """The groups of each part, on the last axis."""
     start = 0
     for part in plan.parts:
@@ -199,7 +199,7 @@ def _by_part(plan: Plan, groups: NDArray[Any]) -> Iterator[tuple[CodePart, NDArr
         start += part.groups
 
 
-def _codes(plan: Plan, within: NDArray[np.int64], found: Floats) -> NDArray[np.uint32]:
+def _codes(plan: BitPlan, within: NDArray[np.int64], found: Floats) -> NDArray[np.uint32]:
     """Of the coordinates found: the place in the group or the level, then the sign."""
     upper = within
     if not _has_signs_alone(plan):
@@ -213,7 +213,7 @@ def _codes(plan: Plan, within: NDArray[np.int64], found: Floats) -> NDArray[np.u
     return (2 * upper + (found < 0)).astype(np.uint32)
 
 
-def _levels(plan: Plan, codes: NDArray[np.uint32]) -> Floats:
+def _levels(plan: BitPlan, codes: NDArray[np.uint32]) -> Floats:
     """What the coordinates are taken for, in units of their standard deviation."""
     if _has_signs_alone(plan):
         sizes = _magnitudes(plan)
@@ -224,7 +224,7 @@ def _levels(plan: Plan, codes: NDArray[np.uint32]) -> Floats:
     return np.where(codes & 1, -sizes, sizes).astype(np.float32, copy=False)
 
 
-def _norm_code(norm: float, plan: Plan) -> int:
+def _norm_code(norm: float, plan: BitPlan) -> int:
     """The nearest of the norms that can be sent, evenly spaced in their logarithm."""
     middle = 1 << (plan.norm_bits - 1)
     if norm == 0:
@@ -232,6 +232,6 @@ def _norm_code(norm: float, plan: Plan) -> int:
     return min(max(middle + round(math.log2(norm) * middle / OCTAVES), 1), 2 * middle - 1)
 
 
-def _norm(code: int, plan: Plan) -> float:
+def _norm(code: int, plan: BitPlan) -> float:
     middle = 1 << (plan.norm_bits - 1)
     return float(2.0 ** ((code - middle) * OCTAVES / middle)) if code else 0.0

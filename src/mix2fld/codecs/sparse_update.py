@@ -60,7 +60,7 @@ def decode_positions(bits: Bits, count: int, size: int) -> tuple[NDArray[np.int6
 HALF, SINGLE = 16, 32
 
 
-class Entries(NamedTuple):
+class SparseEntries(NamedTuple):
     """Some entries of an update, in their order."""
 
     places: NDArray[np.int64]
@@ -79,29 +79,31 @@ class LargestEntries:
         count = entries_kept(self.share, dims.num_weights)
         return Size(HALF * count + most_bits(count, dims.num_weights), exact=False)
 
-    def compress(self, update: Floats, rng: np.random.Generator, bit_budget: int | None) -> Entries:
+    def compress(
+        self, update: Floats, rng: np.random.Generator, bit_budget: int | None
+    ) -> SparseEntries:
         """The largest, rounded; one too large for float16 becomes its largest."""
         places = largest_places(update, entries_kept(self.share, len(update)))
         most = np.finfo(np.float16).max
         halves = np.clip(update[places], -most, most).astype(np.float16)
-        return Entries(places, halves.astype(np.float32))
+        return SparseEntries(places, halves.astype(np.float32))
 
-    def restore(self, codes: Entries, rng: np.random.Generator, size: int) -> Restored:
+    def restore(self, codes: SparseEntries, rng: np.random.Generator, size: int) -> Restored:
         return Restored(spread(codes, size), captured=1.0)
 
-    def encode(self, value: Entries, dims: Dimensions) -> Encoded:
+    def encode(self, value: SparseEntries, dims: Dimensions) -> Encoded:
         """The values, then the positions."""
         values = np.unpackbits(value.values.astype(">f2").view(np.uint8))
         return packed(values, encode_positions(value.places, dims.num_weights))
 
-    def decode(self, data: bytes, dims: Dimensions) -> Entries:
+    def decode(self, data: bytes, dims: Dimensions) -> SparseEntries:
         count = entries_kept(self.share, dims.num_weights)
         head, tail = split_bits(self.name, data, HALF * count)
         values = np.packbits(head).view(">f2").astype(np.float32)
         check_finite(self.name, values)
         places, rest = decode_positions(tail, count, dims.num_weights)
         check_padding(self.name, rest)
-        return Entries(places, values)
+        return SparseEntries(places, values)
 
 
 @dataclass(frozen=True)
@@ -117,22 +119,24 @@ class SparseTernary:
         head = SINGLE + count if count else 0
         return Size(head + most_bits(count, dims.num_weights), exact=False)
 
-    def compress(self, update: Floats, rng: np.random.Generator, bit_budget: int | None) -> Entries:
+    def compress(
+        self, update: Floats, rng: np.random.Generator, bit_budget: int | None
+    ) -> SparseEntries:
         """The largest, each replaced by the mean of all."""
         places = largest_places(update, entries_kept(self.share, len(update)))
         mean = np.float32(np.mean(np.abs(update[places]), dtype=np.float64))
-        return Entries(places, np.where(update[places] < 0, -mean, mean))
+        return SparseEntries(places, np.where(update[places] < 0, -mean, mean))
 
-    def restore(self, codes: Entries, rng: np.random.Generator, size: int) -> Restored:
+    def restore(self, codes: SparseEntries, rng: np.random.Generator, size: int) -> Restored:
         return Restored(spread(codes, size), captured=1.0)
 
-    def encode(self, value: Entries, dims: Dimensions) -> Encoded:
+    def encode(self, value: SparseEntries, dims: Dimensions) -> Encoded:
         """The mean, the signs, the positions."""
         mean = np.unpackbits(np.abs(value.values[:1]).astype(">f4").view(np.uint8))
         signs = np.signbit(value.values).astype(np.uint8)
         return packed(mean, signs, encode_positions(value.places, dims.num_weights))
 
-    def decode(self, data: bytes, dims: Dimensions) -> Entries:
+    def decode(self, data: bytes, dims: Dimensions) -> SparseEntries:
         count = entries_kept(self.share, dims.num_weights)
         head, tail = split_bits(self.name, data, SINGLE + count)
         mean = np.packbits(head[:SINGLE]).view(">f4").astype(np.float32)
@@ -141,7 +145,7 @@ class SparseTernary:
             raise PayloadError(f"{self.name}: a mean magnitude of {mean[0]:g}; must be 0 or more")
         places, rest = decode_positions(tail, count, dims.num_weights)
         check_padding(self.name, rest)
-        return Entries(places, np.where(head[SINGLE:], -mean, mean))
+        return SparseEntries(places, np.where(head[SINGLE:], -mean, mean))
 
 
 def entries_kept(share: float, size: int) -> int:
@@ -154,7 +158,7 @@ def largest_places(update: Floats, count: int) -> NDArray[np.int64]:
     return np.sort(np.argsort(-np.abs(update), kind="stable")[:count])
 
 
-def spread(entries: Entries, size: int) -> Floats:
+def spread(entries: SparseEntries, size: int) -> Floats:
     """The entries where they belong, and zeros."""
     row = np.zeros(size, np.float32)
     row[entries.places] = entries.values

@@ -25,7 +25,7 @@ LayoutName = Literal[
 
 
 @dataclass(frozen=True)
-class Place:
+class FilePlace:
     """One place where the files of a dataset may be.
 
     ``address`` is a web address, a package with its version, or a path below the user's folder.
@@ -55,9 +55,9 @@ class DatasetInfo:
     num_labels: int
     train_count: int
     test_count: int
-    folders: tuple[Place, ...]
+    folders: tuple[FilePlace, ...]
     """Where to look below the user's ``data_folder``."""
-    places: tuple[Place, ...]
+    places: tuple[FilePlace, ...]
     """Where to look otherwise, in this order."""
     checksums: tuple[str, ...] | None = None
     """SHA-256 of train inputs, train labels, test inputs, test labels; sources, if there are."""
@@ -72,7 +72,7 @@ class DatasetInfo:
 
 def _read(name: str, row: dict[str, Any]) -> DatasetInfo:
     """A row of the file; what is a list there is a tuple here."""
-    folders, places = (tuple(Place(**one) for one in row.pop(kind)) for kind in _PLACES)
+    folders, places = (tuple(FilePlace(**one) for one in row.pop(kind)) for kind in _PLACES)
     fields: dict[str, Any] = {key: tuple(x) if isinstance(x, list) else x for key, x in row.items()}
     return DatasetInfo(name, folders=folders, places=places, **fields)
 

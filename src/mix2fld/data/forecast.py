@@ -18,7 +18,7 @@ from mix2fld.data.times import order_of
 Floats = NDArray[np.float32]
 
 
-class Series(NamedTuple):
+class WindowedSeries(NamedTuple):
     """Windows of all sources, and what follows them."""
 
     inputs: Floats  # [n, window, C]
@@ -114,7 +114,7 @@ def windows_of(
     sources: NDArray[np.integer] | None,
     config: DataConfig,
     names: Sequence[str],
-) -> Series:
+) -> WindowedSeries:
     """The windows of a table with values [rows, C] and targets [rows, T]."""
     owners = np.zeros(len(values), np.int64) if sources is None else sources
     order = order_of(config.time_column or "", moments)
@@ -132,7 +132,7 @@ def windows_of(
         found.append(_of_source(values, targets, rows, int(source), config, names))
     inputs, aims, tested, whose, simple = zip(*found, strict=True)
     predicted = {name: np.concatenate([one[name] for one in simple]) for name in simple[0]}
-    return Series(
+    return WindowedSeries(
         np.concatenate(inputs),
         np.concatenate(aims),
         np.concatenate(tested),
@@ -148,7 +148,7 @@ def _of_source(
     source: int,
     config: DataConfig,
     names: Sequence[str],
-) -> Series:
+) -> WindowedSeries:
     window, horizon, season = config.window, config.horizon, config.season
     back = -(-horizon // season) * season if season else 0
     first = max(window, back - horizon + 1)  # rows before what is predicted from
@@ -167,7 +167,7 @@ def _of_source(
     simple = {"naive": targets[rows[last]]}
     if season:
         simple["seasonal naive"] = targets[rows[last + horizon - back]]
-    return Series(
+    return WindowedSeries(
         values[rows[places]].astype(np.float32),
         targets[rows[last + horizon]],
         last + horizon >= len(rows) - tests,

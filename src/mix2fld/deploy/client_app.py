@@ -16,7 +16,7 @@ from platformdirs import user_state_path
 from mix2fld.base.errors import InputError
 from mix2fld.data.own_file import read_device_file
 from mix2fld.deploy.edge.messages import Answer, Download, MessageError, Taken, TrainOrder
-from mix2fld.deploy.edge.run_settings import Run, unpack_run
+from mix2fld.deploy.edge.run_settings import DeviceRun, unpack_run
 from mix2fld.deploy.edge.sources import value_format
 from mix2fld.deploy.edge.store import Store
 from mix2fld.deploy.edge.turn import answer, or_refused
@@ -50,7 +50,7 @@ class Told(NamedTuple):
 
     message: Any
     device: int
-    run: Run
+    run: DeviceRun
 
 
 def _train(content: RecordDict, context: Context) -> Answer:

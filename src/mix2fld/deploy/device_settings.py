@@ -5,7 +5,7 @@ from typing import Any
 from mix2fld.base.streams import integer
 from mix2fld.config.settings import Config
 from mix2fld.deploy.edge.initial import pack_start
-from mix2fld.deploy.edge.run_settings import Run, pack_run
+from mix2fld.deploy.edge.run_settings import DeviceRun, pack_run
 from mix2fld.engine.scenario import Scenario
 
 DEVICE_SECTIONS = (
@@ -36,7 +36,7 @@ def run_settings(scenario: Scenario, run: str) -> bytes:
     """What devices must know of a run."""
     learning = scenario.learning
     config = device_config(scenario.config)
-    return pack_run(Run(run, config, learning.dims.samples, learning.task))
+    return pack_run(DeviceRun(run, config, learning.dims.samples, learning.task))
 
 
 def initial_weights(scenario: Scenario, device: int) -> bytes:

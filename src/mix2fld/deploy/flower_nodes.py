@@ -25,7 +25,7 @@ from mix2fld.deploy.adding import RoundsAlone
 from mix2fld.deploy.diary import Say, one_line
 from mix2fld.deploy.edge import messages
 from mix2fld.deploy.edge.messages import Download, MessageError, TrainOrder
-from mix2fld.deploy.edge.run_settings import Run, pack_run
+from mix2fld.deploy.edge.run_settings import DeviceRun, pack_run
 from mix2fld.deploy.forms import ANSWERS, DOWNLOAD, TRAIN, from_record, to_record
 from mix2fld.deploy.remote_fleet import Hear
 from mix2fld.deploy.settings import config_digest
@@ -48,7 +48,7 @@ Stray = Callable[[int], None]
 """Told the node that a message which answers no order names as its sender."""
 
 
-class Call:
+class SuperLinkCall:
     """A call to the SuperLink, in a thread of its own: Flower repeats it until it succeeds."""
 
     def __init__(self, function: Callable[[], Any]) -> None:
@@ -71,7 +71,7 @@ class Call:
         return value
 
 
-class Waiting(NamedTuple):
+class FlowerExchange(NamedTuple):
     """An exchange: until when it waits, how often it looks, and what it has heard."""
 
     deadline: float
@@ -93,12 +93,12 @@ class FlowerNodes(RoundsAlone):
     ) -> None:
         self._grid, self._devices = grid, scenario.devices
         learning, digest = scenario.learning, config_digest(scenario.config)
-        self._settings = pack_run(Run(run, {}, learning.dims.samples, learning.task, digest))
+        self._settings = pack_run(DeviceRun(run, {}, learning.dims.samples, learning.task, digest))
         self.timeout_s, self._run, self._say = timeout_s, run, say
         self._unknown: set[int] = set()
         self._strays = Counter[int | None]()
         self._found: dict[int, int] = {}
-        self._looking: Call | None = None
+        self._looking: SuperLinkCall | None = None
 
     def online(self) -> dict[int, int]:
         """The node of every device that is connected."""
@@ -149,7 +149,7 @@ class FlowerNodes(RoundsAlone):
         failed: dict[int, str] = {}
         pause = max(POLL_S, len(orders) / MOST_POLLS_S)
         deadline = time.monotonic() + self.timeout_s
-        waiting = Waiting(deadline, pause, SimpleQueue(), threading.Event())
+        waiting = FlowerExchange(deadline, pause, SimpleQueue(), threading.Event())
 
         def send(device: int, node: int | None, order: TrainOrder | Download) -> None:
             left = deadline - time.monotonic()
@@ -194,7 +194,7 @@ class FlowerNodes(RoundsAlone):
 
     def _push(self, message: Message) -> str | None:
         """Hand an order to the SuperLink; returns its number, or None if it is not taken."""
-        call = Call(lambda: list(self._grid.push_messages([message])))
+        call = SuperLinkCall(lambda: list(self._grid.push_messages([message])))
         while True:
             try:
                 numbers = call.result(REACH_S)
@@ -203,7 +203,7 @@ class FlowerNodes(RoundsAlone):
             else:
                 return numbers[0] if numbers else None
 
-    def _next(self, waiting: Waiting) -> tuple[str, Answer] | None:
+    def _next(self, waiting: FlowerExchange) -> tuple[str, Answer] | None:
         """What is heard next; None when the time is over. Looks after a SuperLink that is silent.
 
         The time is not over, but the transport lost, if the SuperLink is away in the end.
@@ -219,7 +219,7 @@ class FlowerNodes(RoundsAlone):
 
     def _nodes_now(self) -> list[Any]:
         """All nodes that are connected; raises ``TransportLostError`` if the SuperLink is away."""
-        self._looking = self._looking or Call(lambda: list(self._grid.get_nodes()))
+        self._looking = self._looking or SuperLinkCall(lambda: list(self._grid.get_nodes()))
         try:
             found: list[Any] = self._looking.result(REACH_S)
         except Empty:  # the call may yet succeed, and is waited for again
@@ -230,7 +230,7 @@ class FlowerNodes(RoundsAlone):
         self._looking = None
         return found
 
-    def _listen(self, number: str, node: int, waiting: Waiting) -> None:
+    def _listen(self, number: str, node: int, waiting: FlowerExchange) -> None:
         """Wait for the answer to one order, in a thread of its own.
 
         Flower shows an answer as soon as it begins to come in, and then waits for all of it, for

@@ -23,7 +23,7 @@ RETRY = sha256(b"HelloRetryRequest").digest()
 """In place of random bytes in an answer that asks for another hello (RFC 8446, 4.1.3)."""
 
 
-class Waiting:
+class WaitingConnections:
     """Connections that the broker has not accepted yet, oldest first, by their addresses."""
 
     def __init__(self, places: int) -> None:
@@ -85,7 +85,7 @@ class Front:
     """Passes connections on to a broker."""
 
     def __init__(self, broker: tuple[str, int], places: int) -> None:
-        self._broker, self._waiting = broker, Waiting(places)
+        self._broker, self._waiting = broker, WaitingConnections(places)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, from its first byte to its end."""

@@ -96,7 +96,7 @@ def _key_ends(keys: Path) -> Metric:
     return gauge
 
 
-class Handler(BaseHTTPRequestHandler):
+class HealthHandler(BaseHTTPRequestHandler):
     """Serves two pages; clients may only read."""
 
     server: "HealthServer"
@@ -142,7 +142,7 @@ class HealthServer(ThreadingHTTPServer):
         self.folder = folder
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.registry = CollectorRegistry()
-        super().__init__((host, port), Handler)
+        super().__init__((host, port), HealthHandler)
         self.registry.register(FleetCollector(folder, keys))
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from mix2fld.deploy.answers import TakenUpload
 from mix2fld.deploy.edge.messages import Answer, Behind, MessageError, TrainOrder
 from mix2fld.deploy.remote_fleet import Answers, EnoughError, RemoteFleet
-from mix2fld.engine.fleet_interface import Delivered, Order, Outcome, Trained
+from mix2fld.engine.fleet_interface import Delivered, LocalPhaseOutcome, Order, Outcome
 
 NUMBER, UPLOADED, LAST_TURN, WATCHED, BIT_BUDGET, HEARD = range(6)
 """What each device was asked, by rows; the first is 0 for one that was not, or has answered."""
@@ -45,7 +45,7 @@ class LateFleet(RemoteFleet):
             "multicast": np.array(0),
         }
 
-    def train(self, states: Any, order: Order) -> tuple[LateRound, Trained]:
+    def train(self, states: Any, order: Order) -> tuple[LateRound, LocalPhaseOutcome]:
         """Ask the idle, and take uploads of all that were asked, until a step has enough."""
         began, policy, number = time.monotonic(), self._scenario.policy, order.round_number
         owed, table = states["owed"].copy(), states["orders"].copy()
@@ -103,7 +103,7 @@ class LateFleet(RemoteFleet):
         messages = {device: answer.message for device, answer in answers.items()}
         left = LateRound(owed, table, states["multicast"])
         observed = Answers(answers, order.reference)
-        return left, Trained(messages, observed, seconds, 0.0, frozenset(orders))
+        return left, LocalPhaseOutcome(messages, observed, seconds, 0.0, frozenset(orders))
 
     def deliver(self, states: LateRound, outcome: Outcome) -> tuple[Any, Delivered]:
         """Send the download to all that listen; each is owed it until its next order."""

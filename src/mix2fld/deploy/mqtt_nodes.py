@@ -41,7 +41,7 @@ MOST_UNREAD = 2
 LOST = "the connection to the broker is lost"
 
 
-class Exchange(NamedTuple):
+class MqttExchange(NamedTuple):
     """A question to some devices."""
 
     kind: str
@@ -209,7 +209,7 @@ class MqttNodes:
         self._events.clear()
         for device in sorted(asked):
             send(device, self.timeout_s)
-        self._exchange(Exchange(TRAIN, round_number, restarted, send, answered), set(orders))
+        self._exchange(MqttExchange(TRAIN, round_number, restarted, send, answered), set(orders))
         return {}  # a device whose process fails is not heard
 
     def multicast(
@@ -229,7 +229,7 @@ class MqttNodes:
             hear(device, reply)
             return True
 
-        self._exchange(Exchange(DOWNLOAD, round_number, anyone, send, answered), set(devices))
+        self._exchange(MqttExchange(DOWNLOAD, round_number, anyone, send, answered), set(devices))
 
     def ask_sum(self, round_number: int, orders: Mapping[int, SumOrder], hear: HearSum) -> None:
         """Ask for a step of a sum; who leaves, or is started again, has no part in it any more."""
@@ -248,9 +248,9 @@ class MqttNodes:
             send(device, self.timeout_s)
         nobody = frozenset[bytes]()
         asked = orders.keys() & self._online
-        self._exchange(Exchange(SUM, round_number, nobody, send, answered, False), set(asked))
+        self._exchange(MqttExchange(SUM, round_number, nobody, send, answered, False), set(asked))
 
-    def _exchange(self, exchange: Exchange, waiting: set[int]) -> None:
+    def _exchange(self, exchange: MqttExchange, waiting: set[int]) -> None:
         """Hear these devices; what seems lost is sent again, ever more rarely.
 
         Raises ``TransportLostError`` as soon as the connection to the broker is lost.
@@ -352,7 +352,7 @@ class MqttNodes:
         if self._fault is not None:
             raise self._fault
 
-    def _opened(self, payload: bytes, exchange: Exchange) -> Any:
+    def _opened(self, payload: bytes, exchange: MqttExchange) -> Any:
         """An answer to this exchange."""
         return self._reply(payload, exchange.kind, exchange.number)
 

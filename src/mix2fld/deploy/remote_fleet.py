@@ -27,7 +27,7 @@ from mix2fld.deploy.edge.messages import (
 from mix2fld.deploy.silence import Silence
 from mix2fld.engine.divergence import global_refused
 from mix2fld.engine.fleet_interface import Delivered, Order, Outcome, Scores
-from mix2fld.engine.fleet_interface import Trained as TrainedFleet
+from mix2fld.engine.fleet_interface import LocalPhaseOutcome as TrainedFleet
 from mix2fld.engine.masked_sums import PartialSum, Total
 from mix2fld.engine.scenario import Scenario
 from mix2fld.tasks.base import Score
@@ -107,7 +107,7 @@ class Answers(NamedTuple):
     reference: int
 
 
-class PendingRound(NamedTuple):
+class RemotePendingRound(NamedTuple):
     """Between the uploads and the download of a round."""
 
     replied: frozenset[int]
@@ -145,7 +145,7 @@ class RemoteFleet:
         elsewhere = max(0.0, time.monotonic() - started - max(seconds.values(), default=0.0))
         messages = {device: answer.message for device, answer in answers.items()}
         observed = Answers(answers, order.reference)
-        pending = PendingRound(replied, self._silence.silent)
+        pending = RemotePendingRound(replied, self._silence.silent)
         return pending, TrainedFleet(messages, observed, seconds, elsewhere)
 
     def deliver(self, states: Any, outcome: Outcome) -> tuple[Any, Delivered]:

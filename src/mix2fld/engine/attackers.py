@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mix2fld.base.errors import InputError
 from mix2fld.base.streams import stream
 from mix2fld.engine.attacks import ATTACKS, Attack, Known
-from mix2fld.engine.fleet_interface import Trained
+from mix2fld.engine.fleet_interface import LocalPhaseOutcome
 from mix2fld.engine.messages import Message
 from mix2fld.engine.scenario import Scenario, attackers_of
 from mix2fld.protocols.base import Protocol
@@ -55,8 +55,8 @@ def meets(attack: Attack, row: Protocol) -> bool:
 
 
 def replace_uploads(
-    scenario: Scenario, server: ServerState, round_number: int, trained: Trained
-) -> Trained:
+    scenario: Scenario, server: ServerState, round_number: int, trained: LocalPhaseOutcome
+) -> LocalPhaseOutcome:
     """Outcome of the local phase, with the uploads of attackers replaced."""
     config, messages = scenario.config, dict(trained.messages)
     begun = config.attack.attack != "none" and round_number >= config.attack.attack_from

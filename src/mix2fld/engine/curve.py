@@ -7,7 +7,7 @@ from mix2fld.engine.clock import Clock
 from mix2fld.tasks.base import Score
 
 
-class Measured(NamedTuple):
+class MeasuredScores(NamedTuple):
     """Scores of a round, beside those of the devices."""
 
     intermediate: list[tuple[int, Score]]  # of the reference device: steps done, score
@@ -24,7 +24,7 @@ def phase_clocks(before: Clock, own: float, slowest: float, steps: Sequence[int]
 
 def curve_of(
     rounds_before: int,
-    measured: Measured,
+    measured: MeasuredScores,
     phase: Sequence[Clock],
     before: Clock,
     downloaded: Clock | None,

@@ -41,7 +41,7 @@ class Order(NamedTuple):
     """Uploads that arrived and wait for the server's next step."""
 
 
-class Trained(NamedTuple):
+class LocalPhaseOutcome(NamedTuple):
     """Outcome of a local phase."""
 
     messages: Mapping[int, Message]
@@ -104,7 +104,7 @@ class Fleet(Protocol):
     def available(self) -> Sequence[int]:
         """The devices that can take part now."""
 
-    def train(self, states: Any, order: Order) -> tuple[Any, Trained]:
+    def train(self, states: Any, order: Order) -> tuple[Any, LocalPhaseOutcome]:
         """The local phase of the devices that are asked, and their uploads."""
 
     def deliver(self, states: Any, outcome: Outcome) -> tuple[Any, Delivered]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.engine.clock import Slowest
-from mix2fld.engine.curve import Measured
+from mix2fld.engine.curve import MeasuredScores
 from mix2fld.engine.energy import Busy, Power, Spent
 from mix2fld.engine.scenario import Scenario
 from mix2fld.engine.state import RunState
@@ -17,7 +17,7 @@ from mix2fld.engine.transfers import Transfer
 from mix2fld.protocols.parts import StepInfo
 
 
-class Quorum(NamedTuple):
+class QuorumResult(NamedTuple):
     """Whether enough uploads arrived for the server to make its update."""
 
     needed: int
@@ -40,7 +40,7 @@ class Observed(NamedTuple):
     slowest: Slowest  # of those that were asked
     up: Transfer
     down: Transfer
-    quorum: Quorum
+    quorum: QuorumResult
     after: RunState
     curve: list[dict[str, Any]]
     change: float | None
@@ -103,7 +103,7 @@ class RoundInfo:
     to compute, began and stopped to transmit."""
 
 
-def record(seen: Observed, measured: Measured, scenario: Scenario) -> RoundInfo:
+def record(seen: Observed, measured: MeasuredScores, scenario: Scenario) -> RoundInfo:
     """Write down what happened in a round."""
     asked, slowest, up, down, after = seen.asked, seen.slowest, seen.up, seen.down, seen.after
     before, change, quorum = seen.before, seen.change, seen.quorum
@@ -150,7 +150,7 @@ def record(seen: Observed, measured: Measured, scenario: Scenario) -> RoundInfo:
 
 
 def _of_metric(
-    place: int, scenario: Scenario, after: RunState, measured: Measured
+    place: int, scenario: Scenario, after: RunState, measured: MeasuredScores
 ) -> dict[str, Any]:
     """What one of the task's metrics is."""
     task, scores, server = scenario.learning.task, after.roster.scores, measured.of_server
@@ -164,7 +164,7 @@ def _of_metric(
     }
 
 
-def _further(scenario: Scenario, after: RunState, measured: Measured) -> dict[str, Any]:
+def _further(scenario: Scenario, after: RunState, measured: MeasuredScores) -> dict[str, Any]:
     """The other metrics, and what simple predictions reach; neither is there for labels."""
     task = scenario.learning.task
     found: dict[str, Any] = {}

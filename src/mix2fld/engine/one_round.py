@@ -17,8 +17,8 @@ from mix2fld.engine.attackers import replace_uploads
 from mix2fld.engine.bit_budgets import download_arrives, upload_bit_budgets
 from mix2fld.engine.clock import Clock, Slowest, computing_seconds
 from mix2fld.engine.convergence import relative_change
-from mix2fld.engine.curve import Measured, curve_of, phase_clocks
-from mix2fld.engine.fleet_interface import Fleet, Order, Outcome, Trained
+from mix2fld.engine.curve import MeasuredScores, curve_of, phase_clocks
+from mix2fld.engine.fleet_interface import Fleet, LocalPhaseOutcome, Order, Outcome
 from mix2fld.engine.flights import Airtime, Flight
 from mix2fld.engine.info import Observed, RoundInfo, record
 from mix2fld.engine.masked_sums import check_ciphers
@@ -233,7 +233,7 @@ def _after_receipt(
     return replace(server, memory={**server.memory, **changed}) if changed else server
 
 
-def _computing(scenario: Scenario, order: Order, trained: Trained) -> dict[int, float]:
+def _computing(scenario: Scenario, order: Order, trained: LocalPhaseOutcome) -> dict[int, float]:
     """Seconds that each device that was asked takes for its steps, as stated or as measured."""
     config, measured = scenario.config, trained.computing_seconds
     steps, costs = config.learning.local_steps, scenario.step_us
@@ -260,8 +260,12 @@ def _far_uploads(scenario: Scenario, inbox: Mapping[int, Upload]) -> tuple[Suspe
 
 
 def _measure(
-    scenario: Scenario, fleet: Fleet, state: RunState, trained: Trained, server: ServerState
-) -> tuple[NDArray[np.float64], Measured]:
+    scenario: Scenario,
+    fleet: Fleet,
+    state: RunState,
+    trained: LocalPhaseOutcome,
+    server: ServerState,
+) -> tuple[NDArray[np.float64], MeasuredScores]:
     """The scores known of devices [D], and what the record shows beside them."""
     learning, reference, known = (
         scenario.learning,
@@ -281,7 +285,7 @@ def _measure(
     intermediate = found.intermediate or [(step, at_least) for step in points]
     initial = found.models[0] if state.round_number == 0 else None
     last = found.models[-1] if of_server else None
-    return known, Measured(intermediate, initial, last)
+    return known, MeasuredScores(intermediate, initial, last)
 
 
 def _update(

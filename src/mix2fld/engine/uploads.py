@@ -10,9 +10,9 @@ from mix2fld.base.errors import InputError
 from mix2fld.base.streams import stream
 from mix2fld.codecs import PayloadError
 from mix2fld.engine.checks import check_upload
-from mix2fld.engine.fleet_interface import Fleet, Order, Trained
+from mix2fld.engine.fleet_interface import Fleet, LocalPhaseOutcome, Order
 from mix2fld.engine.flights import Airtime, Flight
-from mix2fld.engine.info import Quorum
+from mix2fld.engine.info import QuorumResult
 from mix2fld.engine.masked_sums import SUM, with_sums
 from mix2fld.engine.messages import Message
 from mix2fld.engine.policies.policy import Policy
@@ -27,14 +27,14 @@ class Collected(NamedTuple):
     inbox: dict[int, Upload]
     delivered: frozenset[int]
     """The devices whose uploads count."""
-    quorum: Quorum
+    quorum: QuorumResult
 
 
 def begin_flights(
     scenario: Scenario,
     server: ServerState,
     order: Order,
-    trained: Trained,
+    trained: LocalPhaseOutcome,
     computing: Mapping[int, float],
 ) -> dict[int, Flight]:
     """Every device that was asked, on its way.
@@ -58,7 +58,7 @@ def begin_flights(
 
 
 def answered_flights(
-    scenario: Scenario, flights: Mapping[int, Flight], trained: Trained
+    scenario: Scenario, flights: Mapping[int, Flight], trained: LocalPhaseOutcome
 ) -> dict[int, Flight]:
     """The flights of earlier rounds; of a fleet whose time is real, with answers that came since.
 
@@ -120,7 +120,7 @@ def collect_uploads(
         opened.difference_update(missing)
         air.until(enough, policy.limit)
     air.hold(air.ended.keys() - opened)
-    quorum = Quorum(needed, len(inbox), repeats)
+    quorum = QuorumResult(needed, len(inbox), repeats)
     taken = {device: inbox[device] for device in sorted(inbox)} if quorum.met else {}
     if scenario.link.adds:
         return Collected(_added(scenario, taken, air.number), frozenset(taken), quorum)

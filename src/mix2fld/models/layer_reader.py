@@ -8,7 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
-from mix2fld.models.fast.geometry import Geometry, Operands, convolution_plan
+from mix2fld.models.fast.geometry import ConvolutionGeometry, Operands, convolution_plan
 from mix2fld.models.layer_list import BEFORE_RELU, BIASED, LayerList
 from mix2fld.models.layer_symbols import (
     Constant,
@@ -118,7 +118,7 @@ class LayerReader(LayerList):
         outputs, channels, height, width = (own[kernel.order[axis]] for axis in taps)
         if by[2] != width * by[3] or (groups > 1 and channels == 1):
             raise NotLayersError("a kernel in another order, or a depthwise one")
-        geometry = Geometry(
+        geometry = ConvolutionGeometry(
             tuple(params["window_strides"]),
             tuple(tuple(sides) for sides in params["padding"]),
             tuple(params["lhs_dilation"]),

@@ -47,9 +47,9 @@ def check_model(
     PyTorch modules take no batch of one.
     """
     if model.torch is not None:
-        from mix2fld.models.torch_checks import Trial, check_torch
+        from mix2fld.models.torch_checks import ModuleTrial, check_torch
 
-        trial = Trial(sample_shape, outputs, dtype, batch_size, wanted)
+        trial = ModuleTrial(sample_shape, outputs, dtype, batch_size, wanted)
         check_torch(model.name, model.torch, trial)
         return
     if model.state:

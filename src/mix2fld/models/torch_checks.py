@@ -13,7 +13,7 @@ from mix2fld.models.torch_network import SAME_FOR_ALL, TorchNetwork, drawing_fro
 from mix2fld.types import TorchModule
 
 
-class Trial(NamedTuple):
+class ModuleTrial(NamedTuple):
     """What a module is tried with."""
 
     sample_shape: tuple[int, ...]
@@ -30,7 +30,7 @@ class Trial(NamedTuple):
         return np.random.default_rng(SAME_FOR_ALL).random(shape, np.float32)
 
 
-def check_torch(title: str, recipe: TorchModule, trial: Trial) -> None:
+def check_torch(title: str, recipe: TorchModule, trial: ModuleTrial) -> None:
     """Raise ``InputError`` unless logits are [B, N_L] floats and every weight has a gradient.
 
     The module is tested and trained; its outputs, gradients and buffers are looked at, not their
@@ -50,7 +50,7 @@ def check_torch(title: str, recipe: TorchModule, trial: Trial) -> None:
     _check_gradients(title, recipe, network, outputs)
 
 
-def _tested(title: str, network: TorchNetwork, trial: Trial, size: int) -> Any:
+def _tested(title: str, network: TorchNetwork, trial: ModuleTrial, size: int) -> Any:
     """The logits of a batch when testing: twice the same."""
     first, second = (_logits(title, network, trial, size) for _ in range(2))
     if not torch.equal(first.nan_to_num(), second.nan_to_num()):
@@ -61,7 +61,7 @@ def _tested(title: str, network: TorchNetwork, trial: Trial, size: int) -> Any:
     return first
 
 
-def _logits(title: str, network: TorchNetwork, trial: Trial, size: int) -> Any:
+def _logits(title: str, network: TorchNetwork, trial: ModuleTrial, size: int) -> Any:
     batch = network.feed(as_fed(trial.noise(size)))
     try:
         logits = network.module(batch)

@@ -48,7 +48,7 @@ TRAINING = {
 """Settings that every protocol takes as parameters: how its devices train."""
 
 
-class Grid(NamedTuple):
+class ValueGrid(NamedTuple):
     """Even steps that values are rounded to."""
 
     step: float
@@ -304,11 +304,11 @@ class Protocol(Parameters, ABC):
         raise NotImplementedError(f"{self.title}: a sum of its uploads has no meaning")
 
     @property
-    def grid(self) -> "Grid":
+    def grid(self) -> "ValueGrid":
         """The whole numbers that the values of codes are rounded to, where these are added."""
         privacy = self.config.privacy
         largest = (1 << (privacy.sum_bits - 1)) - 1
-        return Grid(privacy.sum_range / largest, largest)
+        return ValueGrid(privacy.sum_range / largest, largest)
 
     @property
     def same_in_all_rounds(self) -> bool:

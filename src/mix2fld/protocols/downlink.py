@@ -35,9 +35,9 @@ from mix2fld.codecs.global_steps import (
     HEAD_BITS,
     MOST_STEPS,
     STALE_BITS,
-    Carried,
     GlobalState,
     GlobalSteps,
+    RelayedUpload,
     Step,
     step_of_tree,
     tree_of_step,
@@ -205,7 +205,9 @@ class GlobalVersions:
             own.seeds is not None for own in inbox.values()
         ):
             return None
-        carried = {d: Carried(own.samples, own.carried, own.staleness) for d, own in inbox.items()}
+        carried = {
+            d: RelayedUpload(own.samples, own.carried, own.staleness) for d, own in inbox.items()
+        }
         if any(own.body is None or own.staleness >= 1 << STALE_BITS for own in carried.values()):
             return None
         step = Step(round_number, carried)

@@ -18,7 +18,7 @@ from mix2fld.base.discrete_noise import discrete_gaussian
 from mix2fld.base.streams import integer, stream
 from mix2fld.codecs import ClassMeans, Named, PartOfStatistics
 from mix2fld.codecs.statistics import LARGEST_WHOLE
-from mix2fld.protocols.base import Grid
+from mix2fld.protocols.base import ValueGrid
 from mix2fld.protocols.masked import sum_threshold
 from mix2fld.protocols.parts import (
     NO_KEY,
@@ -48,7 +48,7 @@ from mix2fld.tasks.private_statistics import (
     MEANS,
     Bounds,
     Deviations,
-    Measured,
+    MeasuredFeatures,
     bounds_of,
     class_scatter,
     class_sums,
@@ -115,8 +115,8 @@ class PrivateStatistics(DownloadsWeights):
         return self.trusted_sum
 
     @property
-    def grid(self) -> Grid:
-        return Grid(1.0, LARGEST_WHOLE)
+    def grid(self) -> ValueGrid:
+        return ValueGrid(1.0, LARGEST_WHOLE)
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -159,7 +159,7 @@ class PrivateStatistics(DownloadsWeights):
         own = measure_samples(self.learning, *device.samples(), self.features_of)
         return self.part_of(own, device.state, device.turn)
 
-    def part_of(self, own: Measured, state: State, turn: Turn) -> StatisticsPart:
+    def part_of(self, own: MeasuredFeatures, state: State, turn: Turn) -> StatisticsPart:
         stage, means = int(state[STAGE]), state[MEANS]
         exact = class_scatter(own, means) if stage == SCATTER else class_sums(own, len(means))
         if self.trusted_sum:

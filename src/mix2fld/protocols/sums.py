@@ -14,7 +14,7 @@ from mix2fld.base.errors import InputError
 from mix2fld.base.streams import stream
 from mix2fld.codecs import Projection, Signs, flatten_tensors
 from mix2fld.protocols.aggregation.aggregate import combine_weights
-from mix2fld.protocols.base import Grid
+from mix2fld.protocols.base import ValueGrid
 from mix2fld.protocols.parts import Inbox, Line, StepInfo, Stepped, Turn, of_devices, parameter
 from mix2fld.protocols.transforms import ErrorFeedback, Transform
 from mix2fld.protocols.updates import Updates, as_tensors
@@ -86,9 +86,9 @@ class Vote(SharedChoices):
     """By which the server moves each weight."""
 
     @property
-    def grid(self) -> Grid:
+    def grid(self) -> ValueGrid:
         """A sign is a whole number."""
-        return Grid(1.0, 1)
+        return ValueGrid(1.0, 1)
 
     def __post_init__(self) -> None:
         if not self.step_size > 0:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from mix2fld.base.errors import InputError
 from mix2fld.codecs import Payload, Weights, flatten_tensors, unflatten_tensors
 from mix2fld.protocols.aggregation.aggregate import combine_weights
-from mix2fld.protocols.base import Grid, Protocol
+from mix2fld.protocols.base import Protocol, ValueGrid
 from mix2fld.protocols.parts import (
     Device,
     Inbox,
@@ -99,11 +99,11 @@ class FL(DownloadsWeights):
         return unflatten_tensors(mean, self.dims)
 
     @property
-    def grid(self) -> Grid:
+    def grid(self) -> ValueGrid:
         """In no more bits than an upload has."""
         privacy = self.config.privacy
         largest = (1 << (min(self.bits, privacy.sum_bits) - 1)) - 1
-        return Grid(privacy.sum_range / largest, largest)
+        return ValueGrid(privacy.sum_range / largest, largest)
 
     def to_add(self, value: Any) -> tuple[int, NDArray[np.float32]]:
         return 0, flatten_tensors(value, self.dims)

@@ -30,7 +30,7 @@ SECONDS = "simulated seconds"
 
 
 @dataclass(frozen=True)
-class Trace:
+class CurveTrace:
     """One run: scores as they are shown, with the simulated seconds at which they were reached."""
 
     ends: Floats
@@ -53,7 +53,7 @@ class System:
 
     title: str
     colour: str
-    traces: Sequence[Trace]
+    traces: Sequence[CurveTrace]
 
 
 def trace_of(
@@ -61,7 +61,7 @@ def trace_of(
     means: Sequence[float],
     converged: int | None,
     metric: Metric = ACCURACY,
-) -> Trace:
+) -> CurveTrace:
     """From the points of the reference device, and the mean of all devices in each round."""
     seconds = np.array([point["communication"] + point["computing"] for point in curve])
     reference = metric.factor * np.array([point["score"] for point in curve])
@@ -73,7 +73,7 @@ def trace_of(
         if point["event"] == "download" and place
     ]
     scores = metric.factor * np.array(means)
-    return Trace(np.array(ends), scores, seconds, reference, downloads, converged, metric)
+    return CurveTrace(np.array(ends), scores, seconds, reference, downloads, converged, metric)
 
 
 def _end_of(curve: Sequence[dict[str, Any]], seconds: Floats, step: int) -> float:
@@ -172,7 +172,7 @@ def _mark_drops(axes: Axes, system: System, bottom: float) -> None:
         axes.plot(at, max(after, bottom), "v", ms=5, color=system.colour, clip_on=False, zorder=4)
 
 
-def _place(trace: Trace) -> int:
+def _place(trace: CurveTrace) -> int:
     assert trace.converged is not None
     return min(trace.converged, len(trace.ends)) - 1
 
@@ -245,7 +245,7 @@ def _system(protocol: str, runs: Sequence[RunResult]) -> System:
     return System(title_of(protocol), colour, [_trace(run) for run in runs])
 
 
-def _trace(result: RunResult) -> Trace:
+def _trace(result: RunResult) -> CurveTrace:
     points = [point for info in result.rounds for point in info["curve"]]
     means = [float(np.mean(device_scores(info["scores"]))) for info in result.rounds]
     metric = metric_of(result.summary["scores"])

@@ -79,7 +79,7 @@ def shape(runs: Sequence[LoadedRun], axis: str, measure: str) -> Shape | None:
     )
 
 
-class Point(NamedTuple):
+class CurvePoint(NamedTuple):
     """A score with all that was spent until then."""
 
     key: tuple[int, int, int]
@@ -88,22 +88,24 @@ class Point(NamedTuple):
     score: float
 
 
-def _at(points: Sequence[Point], keys: Sequence[tuple[int, int, int]]) -> list[Point | None]:
+def _at(
+    points: Sequence[CurvePoint], keys: Sequence[tuple[int, int, int]]
+) -> list[CurvePoint | None]:
     """The point of each key; a device that had no download keeps its model instead."""
     own = {point.key: point for point in points}
     return [own.get(key) or (own.get((*key[:2], HOLD)) if key[2] else None) for key in keys]
 
 
-def _places(table: Sequence[Sequence[Point | None]], axis: str) -> Floats:
+def _places(table: Sequence[Sequence[CurvePoint | None]], axis: str) -> Floats:
     return np.array([[math.nan if p is None else p.at[axis] for p in own] for own in table])
 
 
-def reference_points(rounds: Sequence[dict[str, Any]], local_steps: int) -> list[Point]:
+def reference_points(rounds: Sequence[dict[str, Any]], local_steps: int) -> list[CurvePoint]:
     """The reference device throughout a run, also within rounds.
 
     It keeps its model while others compute and send, until a download replaces its model.
     """
-    points: list[Point] = []
+    points: list[CurvePoint] = []
     spent = _Spent()
     for info in rounds:
         end = spent.after(info)
@@ -125,7 +127,7 @@ def reference_points(rounds: Sequence[dict[str, Any]], local_steps: int) -> list
     return points
 
 
-def line(points: Sequence[Point], axis: str) -> tuple[Floats, Floats]:
+def line(points: Sequence[CurvePoint], axis: str) -> tuple[Floats, Floats]:
     """The points over one axis: x and scores."""
     return np.array([p.at[axis] for p in points]), np.array([p.score for p in points])
 
@@ -147,19 +149,19 @@ class _Spent(NamedTuple):
 
 def _point(
     info: dict[str, Any], step: int, kind: int, spent: _Spent, rounds: float, score: float
-) -> Point:
+) -> CurvePoint:
     at = {**spent._asdict(), "seconds": spent.air + spent.computing, "rounds": float(rounds)}
-    return Point((info["round"], step, kind), at, float(score))
+    return CurvePoint((info["round"], step, kind), at, float(score))
 
 
-def _points(run: LoadedRun, measure: str, within: bool) -> list[Point]:
+def _points(run: LoadedRun, measure: str, within: bool) -> list[CurvePoint]:
     """Each score of this run, with the time and traffic up to its measurement."""
     if within:
         return reference_points(run.rounds, run.config.learning.local_steps)
     return _once_a_round(run, measure)
 
 
-def _once_a_round(run: LoadedRun, measure: str) -> list[Point]:
+def _once_a_round(run: LoadedRun, measure: str) -> list[CurvePoint]:
     """Devices at the end of their local phase, before they upload; the server after its step."""
     points = []
     spent = _Spent()
@@ -178,7 +180,7 @@ def _once_a_round(run: LoadedRun, measure: str) -> list[Point]:
     return points
 
 
-def _convergence(run: LoadedRun, measure: str, within: bool) -> Point | None:
+def _convergence(run: LoadedRun, measure: str, within: bool) -> CurvePoint | None:
     """The measured point of the round in which the stopping rule first fired."""
     fired = next((place for place, info in enumerate(run.rounds) if info["converged"]), None)
     if fired is None:

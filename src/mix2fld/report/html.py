@@ -19,8 +19,8 @@ from mix2fld.report.protocol_view import title_of
 from mix2fld.report.sweep_view import varied_names
 from mix2fld.report.tables import OWN_HEADINGS, own_rows
 from mix2fld.report.units import in_joules, spread_of
-from mix2fld.runs.own_tests import Run
-from mix2fld.runs.reader import Found
+from mix2fld.runs.own_tests import TestedRun
+from mix2fld.runs.reader import FoundRuns
 from mix2fld.runs.results import RunResult
 from mix2fld.tasks.metric import ACCURACY, metric_of
 
@@ -57,7 +57,7 @@ def _measured(row: dict[str, Any]) -> str:
     return f" ({row['measured']:,} of {row['devices']:,} measured)"
 
 
-def write_report(found: Found, path: Path, panels: str = "") -> int:
+def write_report(found: FoundRuns, path: Path, panels: str = "") -> int:
     """Write the report of ``found`` to ``path``, with more sections; returns its size in bytes."""
     begun = [run for run in found.runs if run.rounds]
     page = report_page(page_data(found), own_panel(begun) + panels).encode()
@@ -106,14 +106,14 @@ def plain_table(labels: Sequence[str], rows: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def own_panel(runs: Sequence[Run]) -> str:
+def own_panel(runs: Sequence[TestedRun]) -> str:
     """Devices on their own test samples, for each setting; empty where none were held out."""
     known = [run for run in runs if "own" in run.summary]
     if not known:
         return ""
     metric = metric_of(known[0].summary["scores"])
     varied = varied_names([run.config for run in known])
-    groups: dict[str, list[Run]] = {}
+    groups: dict[str, list[TestedRun]] = {}
     for run in known:
         words = ", ".join(f"{name} {setting(run.config, name)}" for name in varied)
         groups.setdefault(words, []).append(run)

@@ -14,7 +14,7 @@ from mix2fld.base.locks import is_locked
 from mix2fld.report.html import as_json, live_page
 from mix2fld.report.page_data import page_data
 from mix2fld.runs.layout import RunFiles
-from mix2fld.runs.reader import Found, find_run_folders, read_runs
+from mix2fld.runs.reader import FoundRuns, find_run_folders, read_runs
 
 LOOPBACK = "127.0.0.1"
 CONNECTIONS = Path("/proc/net/tcp")
@@ -47,10 +47,10 @@ class Feed:
         try:
             return as_json(page_data(found)).encode()
         except Exception:  # a record may hold anything, and only one run must suffer
-            shown = Found(notes=found.notes)
+            shown = FoundRuns(notes=found.notes)
             for run in found.runs:
                 try:
-                    as_json(page_data(Found([run])))
+                    as_json(page_data(FoundRuns([run])))
                     shown.runs.append(run)
                 except Exception as error:
                     why = f"{type(error).__name__}: {error}"[:200]
@@ -73,7 +73,7 @@ class Feed:
         return tuple(found)
 
 
-class Handler(BaseHTTPRequestHandler):
+class LiveHandler(BaseHTTPRequestHandler):
     """Serves the page and its data."""
 
     server: "PageServer"
@@ -120,7 +120,7 @@ class PageServer(ThreadingHTTPServer):
 
     def __init__(self, folder: Path, port: int) -> None:
         self.feed = Feed(folder)
-        super().__init__((LOOPBACK, port), Handler)
+        super().__init__((LOOPBACK, port), LiveHandler)
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A browser that closed the connection is not an error."""

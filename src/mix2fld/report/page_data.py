@@ -36,7 +36,7 @@ from mix2fld.report.run_view import (
 from mix2fld.report.series import Series, Setting, common_metric, describe_setting, distinct, group
 from mix2fld.report.style import dash_of, on_screen, style_of
 from mix2fld.runs.config_file import command, dump_config
-from mix2fld.runs.reader import Found, LoadedRun
+from mix2fld.runs.reader import FoundRuns, LoadedRun
 from mix2fld.runs.summary import PARTS, seconds_by_part
 
 
@@ -118,7 +118,7 @@ def _upload_sizes(run: LoadedRun) -> list[float]:
 LABEL_MAPS = 10
 
 
-def page_data(found: Found) -> dict[str, Any]:
+def page_data(found: FoundRuns) -> dict[str, Any]:
     """The content of a report of the runs that were found, finished or in progress."""
     runs = [run for run in found.runs if run.rounds]
     planned = [run for run in found.runs if not run.rounds] + found.planned

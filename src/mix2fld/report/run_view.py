@@ -120,22 +120,22 @@ TIMED_DEVICES, TIMED_CELLS = 30, 24_000
 """Devices of a run whose times are shown, and how many times a page holds at most."""
 
 
-class Kept(NamedTuple):
+class RoundsShown(NamedTuple):
     """How many rounds of each run fit on a page."""
 
     rounds: int
     timed: int
 
 
-def rounds_kept(runs: Sequence[LoadedRun]) -> Kept:
+def rounds_kept(runs: Sequence[LoadedRun]) -> RoundsShown:
     """Fewer rounds of more runs and devices."""
     devices = [run.config.devices_evaluated for run in runs]
     shown = sum(min(count, MOST_DEVICES) for count in devices)
     timed = 3 * sum(min(count, TIMED_DEVICES) for count in devices)
-    return Kept(max(1, CELLS // max(1, shown)), max(1, TIMED_CELLS // max(1, timed)))
+    return RoundsShown(max(1, CELLS // max(1, shown)), max(1, TIMED_CELLS // max(1, timed)))
 
 
-def run_record(run: LoadedRun, kept: Kept) -> dict[str, Any]:
+def run_record(run: LoadedRun, kept: RoundsShown) -> dict[str, Any]:
     """A run with evenly spaced rounds, as many as are kept."""
     devices = measured_devices(run)[:MOST_DEVICES]
     rounds = [run.rounds[place] for place in _places(run, kept.rounds)]

@@ -13,7 +13,7 @@ from mix2fld.engine.plan import PlannedRound, PlannedTransfer
 from mix2fld.report.over_seeds import over_seeds, spread_words, trainings
 from mix2fld.report.protocol_view import title_of
 from mix2fld.report.units import in_joules, in_time, percent
-from mix2fld.runs.own_tests import Run, own_scores
+from mix2fld.runs.own_tests import TestedRun, own_scores
 from mix2fld.runs.results import RunResult
 from mix2fld.tasks.metric import Metric, metric_of
 
@@ -82,7 +82,7 @@ OWN_HEADINGS = ("mean", "worst\ndecile", "gain over\ntraining alone", "devices\n
 
 
 def own_rows(
-    runs: Sequence[Run], metric: Metric, others: Sequence[Run] = ()
+    runs: Sequence[TestedRun], metric: Metric, others: Sequence[TestedRun] = ()
 ) -> Iterator[list[str]]:
     """A row for each protocol, and one for its models after fine-tuning: its name, four figures.
 

@@ -24,7 +24,7 @@ from mix2fld.runs.folder import RunFolder, warn
 from mix2fld.runs.interrupts import raise_if_remembered
 from mix2fld.runs.results import RunResult
 from mix2fld.runs.summary import summarise
-from mix2fld.runs.trained import Trained
+from mix2fld.runs.trained import FinalWeights
 
 
 class Watcher:
@@ -77,7 +77,7 @@ def run_rounds(
     fleet: Fleet,
     folder: RunFolder | None,
     watcher: Watcher,
-    learned: Callable[[RunState, Tuned], Trained],
+    learned: Callable[[RunState, Tuned], FinalWeights],
     after: Afterwards | None = None,
 ) -> RunResult:
     """Run all rounds, or those that are missing in the run's folder.

@@ -26,7 +26,7 @@ from mix2fld.models.adapters import library
 from mix2fld.models.peft_files import save_adapters
 from mix2fld.models.trained import ALL, EVERY, lora_rank
 from mix2fld.runs.folder import warn
-from mix2fld.runs.trained import Form, NamedWeights, Trained
+from mix2fld.runs.trained import FinalWeights, Form, NamedWeights
 from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.make_learning import make_learning
@@ -56,7 +56,7 @@ class TrainedModel:
 
     @classmethod
     def of(
-        cls, trained: Trained, weights: NamedWeights, summary: Mapping[str, Any] | None = None
+        cls, trained: FinalWeights, weights: NamedWeights, summary: Mapping[str, Any] | None = None
     ) -> Self:
         """That of a run, with these of its weights; ``summary`` is that of its server's."""
         form = {**trained.form, "run": trained.config.run_name}

@@ -13,7 +13,7 @@ APART = {"personal": "none"}
 """What makes no difference to devices that train alone."""
 
 
-class Run(Protocol):
+class TestedRun(Protocol):
     """Its settings and its summary."""
 
     @property
@@ -39,7 +39,9 @@ class OwnScores:
     """Of so many."""
 
 
-def own_scores(runs: Sequence[Run], others: Iterable[Run], tuned: bool = False) -> OwnScores | None:
+def own_scores(
+    runs: Sequence[TestedRun], others: Iterable[TestedRun], tuned: bool = False
+) -> OwnScores | None:
     """Of the runs of one row, with those among ``others`` that train alone; None: not tested.
 
     With ``tuned``, of the models after the steps that follow the last round.

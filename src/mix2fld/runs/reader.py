@@ -85,7 +85,7 @@ class LoadedRun:
 
 
 @dataclass
-class Found:
+class FoundRuns:
     """What was read, and what was passed over with the reason."""
 
     runs: list[LoadedRun] = field(default_factory=list)
@@ -109,9 +109,9 @@ def holds_run(folder: Path) -> bool:
     return files.hold_run() or is_of_run(files.config)
 
 
-def read_runs(paths: Sequence[Path]) -> Found:
+def read_runs(paths: Sequence[Path]) -> FoundRuns:
     """Every run with at least one round; one that cannot be read is a note, not an error."""
-    found = Found()
+    found = FoundRuns()
     for folder in find_run_folders(paths):
         try:
             run = read_run(folder)
@@ -126,7 +126,7 @@ def read_runs(paths: Sequence[Path]) -> Found:
     return found
 
 
-def require_runs(paths: Sequence[Path]) -> Found:
+def require_runs(paths: Sequence[Path]) -> FoundRuns:
     """As ``read_runs``; raises ``InputError`` where there is nothing to show."""
     for path in paths:
         if not path.exists():

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from mix2fld.runs.model import TrainedModel
     from mix2fld.runs.reader import Rows
-    from mix2fld.runs.trained import NamedWeights, Trained
+    from mix2fld.runs.trained import FinalWeights, NamedWeights
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class DeviceResult:
     """A device at the end of a run."""
 
     number: int
-    find: "Callable[[], Trained]" = field(repr=False, compare=False)
+    find: "Callable[[], FinalWeights]" = field(repr=False, compare=False)
 
     @property
     def weights(self) -> "NamedWeights":
@@ -44,11 +44,11 @@ class RunResult:
     config: Config
     rounds: list[dict[str, Any]]
     summary: dict[str, Any]
-    find: "Callable[[], Trained] | None" = field(default=None, repr=False, compare=False)
+    find: "Callable[[], FinalWeights] | None" = field(default=None, repr=False, compare=False)
     """Where its weights are."""
 
     @property
-    def trained(self) -> "Trained":
+    def trained(self) -> "FinalWeights":
         """The trained models of the run."""
         if self.find is None:
             raise InputError(f"{self.config.run_name}: its weights were not kept")

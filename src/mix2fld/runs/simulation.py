@@ -33,7 +33,7 @@ from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.loop import ProgressLine, Watcher, run_rounds
 from mix2fld.runs.results import Results, RunResult
 from mix2fld.runs.state_files import StatesInFiles
-from mix2fld.runs.trained import FORM, Trained, form_of
+from mix2fld.runs.trained import FORM, FinalWeights, form_of
 from mix2fld.tasks.base import Task
 from mix2fld.tasks.make_learning import make_learning
 from mix2fld.tasks.table import task_for
@@ -246,12 +246,14 @@ def _simulate(
         folder.made_with[FORM] = json.dumps(form)
         folder.device_states = states
 
-    def learned(state: RunState, tuned: Tuned) -> Trained:
+    def learned(state: RunState, tuned: Tuned) -> FinalWeights:
         def state_of(device: int) -> State:
             return states.read(state.devices, [device])[device]
 
         own = tuned.__getitem__ if tuned else None
-        return Trained(config, form, state.server.weights, state_of, lambda: scenario.learning, own)
+        return FinalWeights(
+            config, form, state.server.weights, state_of, lambda: scenario.learning, own
+        )
 
     after = Afterwards(scenario, dataset, states)
     return run_rounds(scenario, fleet, folder, watcher, learned, after)

@@ -48,7 +48,7 @@ def form_of(learning: Learning, dataset: Dataset) -> Form:
 
 
 @dataclass(frozen=True)
-class Trained:
+class FinalWeights:
     """The weights of a run after its last round, and what they stand for."""
 
     config: Config
@@ -97,7 +97,7 @@ class Trained:
         return dict(zip(self.form["names"], weights, strict=True))
 
 
-def read_trained(folder: Path, config: Config) -> Trained:
+def read_trained(folder: Path, config: Config) -> FinalWeights:
     """What the run in a folder has learned, after its last finished round."""
     path = RunFiles(folder).checkpoint
     if not path.is_file():
@@ -133,4 +133,4 @@ def read_trained(folder: Path, config: Config) -> Trained:
 
     file, arrays = RunFiles(folder).finetuned, len(form["names"])
     tuned = partial(read_finetuned, file, arrays=arrays) if file.is_file() else None
-    return Trained(config, form, tree["server"]["weights"], state_of, finetuned=tuned)
+    return FinalWeights(config, form, tree["server"]["weights"], state_of, finetuned=tuned)

@@ -93,7 +93,7 @@ def prepare_jobs(jobs: Iterable[Job]) -> None:
         prepare_runs(job.as_run(), job.folder.parent)
 
 
-class Done(NamedTuple):
+class JobResult(NamedTuple):
     """Result of a job."""
 
     failure: str | None
@@ -114,19 +114,19 @@ class Notes(Watcher):
         """Nothing more: rounds are on disk."""
 
 
-def run_job(job: Job) -> Done:
+def run_job(job: Job) -> JobResult:
     """Run a job in this process, into its folder."""
     return run_into(job.folder.parent, job.config, dataset_of(job.config), Notes())
 
 
-def run_into(out: Path, config: Config, dataset: Dataset, notes: Notes) -> Done:
+def run_into(out: Path, config: Config, dataset: Dataset, notes: Notes) -> JobResult:
     """Run what is missing of a run; whatever stops it is its failure, not that of others."""
     keep_compiled_code(cache_folder() / "compiled")
     try:
         run(config, out, dataset=dataset, watcher=notes)
     except Exception as error:
-        return Done(reason_of(error), tuple(notes.lines))
-    return Done(None, tuple(notes.lines))
+        return JobResult(reason_of(error), tuple(notes.lines))
+    return JobResult(None, tuple(notes.lines))
 
 
 def reason_of(error: BaseException) -> str:
@@ -138,7 +138,7 @@ def reason_of(error: BaseException) -> str:
     return " ".join(f"internal error, {type(error).__name__}: {error}".split())
 
 
-class Forecast(NamedTuple):
+class JobForecast(NamedTuple):
     """Steps that are missing, and what a measured round says of them."""
 
     steps: int
@@ -158,7 +158,7 @@ def steps_missing(jobs: Sequence[Job]) -> int:
     return sum((job.config.rounds - job.rounds_done()) * job.round_cost for job in jobs)
 
 
-def measure(jobs: Sequence[Job], cores: int) -> Forecast:
+def measure(jobs: Sequence[Job], cores: int) -> JobForecast:
     """Run two rounds of the first run in memory; the first one, which compiles, is not counted."""
     first = jobs[0]
     simulation = make_simulation(first.config, dataset_of(first.config))
@@ -166,4 +166,4 @@ def measure(jobs: Sequence[Job], cores: int) -> Forecast:
     started = time.perf_counter()
     simulation.run_round(state)
     seconds = time.perf_counter() - started
-    return Forecast(steps_missing(jobs), first.round_cost, seconds, cores)
+    return JobForecast(steps_missing(jobs), first.round_cost, seconds, cores)

@@ -10,7 +10,7 @@ from mix2fld.base.errors import InputError, Mix2fldError
 from mix2fld.config.settings import Config
 from mix2fld.engine.info import RoundInfo
 from mix2fld.native.processor import usable_cores
-from mix2fld.sweep.jobs import Done, Job, Notes, dataset_of, reason_of, run_into, run_job
+from mix2fld.sweep.jobs import Job, JobResult, Notes, dataset_of, reason_of, run_into, run_job
 from mix2fld.sweep.schedule import Event
 from mix2fld.tasks.workers import Worker
 
@@ -56,7 +56,7 @@ class _Ticking(Notes):
         self._tick()
 
 
-class Processes:
+class WorkerProcesses:
     """Worker processes that stay for several runs and die with this process.
 
     Each has its own cores. One that dies takes only its run with it.
@@ -68,7 +68,7 @@ class Processes:
         self._free: SimpleQueue[int] = SimpleQueue()
         self._running: dict[int, Worker] = {}
         self._cores = [_cores_of(place, workers, cores_each) for place in range(workers)]
-        self._jobs: dict[Future[Done], Job] = {}
+        self._jobs: dict[Future[JobResult], Job] = {}
         self._begun: list[Event] = []
         self._lock, self._stopped = Lock(), False
         for place in range(workers):
@@ -105,14 +105,14 @@ class Processes:
             worker.close()
         self._running.clear()
 
-    def _run(self, place: int, job: Job) -> Done:
+    def _run(self, place: int, job: Job) -> JobResult:
         try:
             worker = self._worker(place)
             ((_, done),) = worker.answers(run_job, (), iter([(0, job)]))
             return done
         except (OSError, Mix2fldError, RuntimeError) as error:
             self._lose(place)
-            return Done(reason_of(error))
+            return JobResult(reason_of(error))
         finally:
             self._free.put(place)
 

@@ -35,7 +35,7 @@ RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.(\d+))?")
 
 
 @dataclass(frozen=True)
-class Plan:
+class SweepPlan:
     """What a sweep runs."""
 
     base: Grid
@@ -107,7 +107,7 @@ class Plan:
 
 def make_plan(
     base: Grid, varied: Mapping[str, Sequence[Any]], zipped: Sequence[Sequence[str]] = ()
-) -> Plan:
+) -> SweepPlan:
     """The plan in which each field is an axis, but for those that are zipped."""
     for name in (name for names in zipped for name in names):
         if name not in varied:
@@ -117,7 +117,7 @@ def make_plan(
     together = {name for names in zipped for name in names}
     axes = [{name: varied[name] for name in names} for names in zipped]
     axes += [{name: values} for name, values in varied.items() if name not in together]
-    return Plan(base, tuple(_typed(base, axis) for axis in axes))
+    return SweepPlan(base, tuple(_typed(base, axis) for axis in axes))
 
 
 def expand(values: Sequence[Any]) -> list[Any]:

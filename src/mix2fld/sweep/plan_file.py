@@ -12,7 +12,7 @@ from mix2fld.base.files import write_atomic, writing
 from mix2fld.config.grid import Grid
 from mix2fld.config.settings import field_names, setting
 from mix2fld.runs.config_file import parse_config
-from mix2fld.sweep.plan import Plan, expand, make_plan, shown
+from mix2fld.sweep.plan import SweepPlan, expand, make_plan, shown
 
 ENTRIES = ("protocols", "seed", "settings", "cross", "zip")
 NAME = "sweep.toml"
@@ -76,7 +76,7 @@ def _listed(values: Any) -> Sequence[Any]:
     return values if isinstance(values, list) else [values]
 
 
-def dump_plan(plan: Plan) -> bytes:
+def dump_plan(plan: SweepPlan) -> bytes:
     """The file that the folder of a sweep holds."""
     base = plan.base.model_dump(mode="json", exclude_none=True)
     axes = [
@@ -86,7 +86,7 @@ def dump_plan(plan: Plan) -> bytes:
     return tomli_w.dumps({"format": FORMAT, "axes": axes, "base": base}).encode()
 
 
-def claim_folder(plan: Plan, out: Path) -> None:
+def claim_folder(plan: SweepPlan, out: Path) -> None:
     """Write the plan into the folder of its runs; refuse a folder of another sweep.
 
     A plan with more values, protocols or seeds adds to what the folder holds.
@@ -103,7 +103,7 @@ def claim_folder(plan: Plan, out: Path) -> None:
         write_atomic(path, dump_plan(plan))
 
 
-def _refuse_other(path: Path, plan: Plan) -> None:
+def _refuse_other(path: Path, plan: SweepPlan) -> None:
     before = _stored(path)
 
     def refuse(name: str, old: Any, new: Any) -> None:
@@ -138,7 +138,7 @@ def _words(groups: Sequence[tuple[str, ...]]) -> str:
     return " × ".join("+".join(names) for names in groups) or "none"
 
 
-def _stored(path: Path) -> Plan:
+def _stored(path: Path) -> SweepPlan:
     try:
         tree = tomllib.loads(path.read_text(encoding="utf-8"))
         if tree.get("format") not in (1, FORMAT):

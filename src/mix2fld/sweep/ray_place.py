@@ -11,7 +11,7 @@ from mix2fld.base.files import LOCK, PART, append_atomic, remove, write_atomic
 from mix2fld.engine.fleets.cluster import check_versions, one_line, other_processor, put, versions
 from mix2fld.runs.folder import RunFolder, warn
 from mix2fld.runs.layout import DAMAGED, RunFiles
-from mix2fld.sweep.jobs import Done, Job, dataset_of, reason_of
+from mix2fld.sweep.jobs import Job, JobResult, dataset_of, reason_of
 from mix2fld.sweep.remote import node_versions, run_remote
 from mix2fld.sweep.schedule import Event
 from mix2fld.types import Dataset
@@ -35,11 +35,11 @@ class Pieces(NamedTuple):
 
 def whole(folder: Path) -> Pieces:
     """All files of a folder, by name."""
-    return Sender(folder).changes()
+    return FolderSender(folder).changes()
 
 
 @dataclass
-class Sender:
+class FolderSender:
     """Finds what changed in a folder since it was last asked."""
 
     folder: Path
@@ -146,13 +146,13 @@ class Cluster:
                 write_pieces(job.folder, item)
                 return []
         except StopIteration:
-            item = Done("the task ended without a result")
+            item = JobResult("the task ended without a result")
         except (OSError, Mix2fldError) as error:
             self._ray.cancel(task, force=True)
-            item = Done(reason_of(error))
+            item = JobResult(reason_of(error))
         except self._ray.exceptions.RayError as error:
-            item = Done(f"lost on the cluster: {one_line(error)}")
-        if not isinstance(item, Done):
+            item = JobResult(f"lost on the cluster: {one_line(error)}")
+        if not isinstance(item, JobResult):
             return [Event(job, item)]
         self._forget(task)
         return [Event(job, done=item)]

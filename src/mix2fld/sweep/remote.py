@@ -13,7 +13,7 @@ from mix2fld.native.processor import CORES
 
 if TYPE_CHECKING:
     from mix2fld.config.settings import Config
-    from mix2fld.sweep.jobs import Done
+    from mix2fld.sweep.jobs import JobResult
     from mix2fld.sweep.ray_place import Pieces
     from mix2fld.types import Dataset
 
@@ -28,7 +28,7 @@ def node_versions() -> dict[str, str]:
 def run_remote(
     config: "Config", pieces: "Pieces", dataset: "Dataset", driver: Mapping[str, str], cores: int,
     folders: Sequence[str] = (),
-) -> "Iterator[str | Pieces | Done]":  # fmt: skip
+) -> "Iterator[str | Pieces | JobResult]":  # fmt: skip
     """The name of the node, then what changes in the run's folder, then the result.
 
     ``folders``: where the driver finds modules.
@@ -37,21 +37,21 @@ def run_remote(
     search_also(folders)
     from mix2fld.base.errors import Mix2fldError
     from mix2fld.engine.fleets.cluster import check_versions, versions
-    from mix2fld.sweep.jobs import Done, run_into
-    from mix2fld.sweep.ray_place import Sender, write_pieces
+    from mix2fld.sweep.jobs import JobResult, run_into
+    from mix2fld.sweep.ray_place import FolderSender, write_pieces
 
     here = versions()
     yield here["node"]
     try:
         check_versions(driver, here)
     except Mix2fldError as error:
-        yield Done(str(error))
+        yield JobResult(str(error))
         return
     news: SimpleQueue[Any] = SimpleQueue()
     with tempfile.TemporaryDirectory(prefix="mix2fld-job-") as name:
         folder = Path(name) / config.run_name
         write_pieces(folder, pieces)
-        sender = Sender(folder)
+        sender = FolderSender(folder)
 
         def work() -> None:
             done = run_into(folder.parent, config, dataset, _sending(news, sender))
@@ -62,7 +62,7 @@ def run_remote(
         while True:
             item = news.get()
             yield item
-            if isinstance(item, Done):
+            if isinstance(item, JobResult):
                 return
 
 

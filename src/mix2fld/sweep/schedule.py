@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
 from mix2fld.runs.simulation import finished_run
-from mix2fld.sweep.jobs import Done, Job, dataset_of, prepare_jobs
+from mix2fld.sweep.jobs import Job, JobResult, dataset_of, prepare_jobs
 
 Status = Literal["waiting", "running", "finished", "failed"]
 TICK_S = 0.5
@@ -23,10 +23,10 @@ class Event(NamedTuple):
 
     job: Job
     where: str = ""
-    done: Done | None = None
+    done: JobResult | None = None
 
 
-class Place(Protocol):
+class RunPlace(Protocol):
     """Where runs are run: this process, processes of this machine, a cluster."""
 
     def slots(self) -> int:
@@ -60,7 +60,7 @@ class Track:
 
 
 @dataclass
-class Progress:
+class SweepProgress:
     """The states of all jobs, and the time left."""
 
     tracks: list[Track]
@@ -84,10 +84,10 @@ class Progress:
 class Board:
     """Told how the jobs fare; by itself, shows nothing."""
 
-    def show(self, progress: Progress) -> None:
+    def show(self, progress: SweepProgress) -> None:
         """Some time has passed, or something has happened."""
 
-    def ended(self, track: Track, progress: Progress) -> None:
+    def ended(self, track: Track, progress: SweepProgress) -> None:
         """A job is finished, or was given up."""
 
     def note(self, line: str) -> None:
@@ -95,8 +95,8 @@ class Board:
 
 
 def run_jobs(
-    jobs: Sequence[Job], place: Place, *, retries: int = 1, board: Board | None = None
-) -> Progress:
+    jobs: Sequence[Job], place: RunPlace, *, retries: int = 1, board: Board | None = None
+) -> SweepProgress:
     """Run all jobs; returns how each of them ended. The caller, which made the place, stops it."""
     prepare_jobs(jobs)
     return _Loop(jobs, place, retries, board or Board()).run()
@@ -105,14 +105,14 @@ def run_jobs(
 class _Loop:
     """The state of the loop."""
 
-    def __init__(self, jobs: Sequence[Job], place: Place, retries: int, board: Board) -> None:
+    def __init__(self, jobs: Sequence[Job], place: RunPlace, retries: int, board: Board) -> None:
         self._place, self._retries, self._board = place, retries, board
         self._tracks = {id(job): _track(job) for job in jobs}
-        self._progress = Progress(list(self._tracks.values()))
+        self._progress = SweepProgress(list(self._tracks.values()))
         self._waiting = deque(self._progress.of("waiting"))
         self._taken = 0
 
-    def run(self) -> Progress:
+    def run(self) -> SweepProgress:
         """Until nothing waits and nothing runs."""
         self._progress.started = time.monotonic()
         while self._waiting or self._taken:

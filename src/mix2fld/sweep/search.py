@@ -20,8 +20,8 @@ from mix2fld.config.settings import field_names, setting
 from mix2fld.runs.config_file import dump_config
 from mix2fld.runs.folder import RunFolder
 from mix2fld.sweep.jobs import Job
-from mix2fld.sweep.plan import NOT_SWEPT, Plan
-from mix2fld.sweep.schedule import Progress
+from mix2fld.sweep.plan import NOT_SWEPT, SweepPlan
+from mix2fld.sweep.schedule import SweepProgress
 from mix2fld.tasks.metric import metric_of
 
 JOURNAL = "search.log"
@@ -44,7 +44,7 @@ OBJECTIVES: dict[str, tuple[str, Callable[[Summary], float]]] = {
 A score is what the task measures, negative if less is better; accuracy is another name of it."""
 Batch = dict[int, Mapping[str, Any]]
 """What is tried, by the number of the trial."""
-RunAll = Callable[[Sequence[Job]], Progress]
+RunAll = Callable[[Sequence[Job]], SweepProgress]
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Search:
                 raise InputError(f"{name} = {getattr(self, name)}: must be 1 or more")
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     """Result of a search."""
 
     best: dict[int, dict[str, Any]]
@@ -134,7 +134,7 @@ def read_range(text: str, base: Grid) -> Range:
     return found
 
 
-def run_search(search: Search, out: Path, run_all: RunAll) -> Found:
+def run_search(search: Search, out: Path, run_all: RunAll) -> SearchResult:
     """Run trials until there are as many as the search asks for; returns the best ones."""
     optuna = _import_optuna()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -155,7 +155,7 @@ def run_search(search: Search, out: Path, run_all: RunAll) -> Found:
         for trial in study.best_trials
     }
     failed = study.get_trials(states=(optuna.trial.TrialState.FAIL,))
-    return Found(best, [trial.number for trial in failed])
+    return SearchResult(best, [trial.number for trial in failed])
 
 
 def _next_batch(optuna: Any, study: Any, search: Search) -> Batch:
@@ -177,7 +177,7 @@ def _next_batch(optuna: Any, study: Any, search: Search) -> Batch:
 def _jobs(search: Search, out: Path, number: int, tried: Mapping[str, Any]) -> list[Job]:
     """The runs of a trial."""
     name = f"trial-{number:04d}"
-    plan = Plan(search.base.replace(**tried), ())
+    plan = SweepPlan(search.base.replace(**tried), ())
     return [replace(job, name=f"{name}/{job.name}") for job in plan.jobs(out / name)]
 
 

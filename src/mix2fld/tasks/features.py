@@ -41,7 +41,7 @@ class Features:
     gain: float  # the network's features are so many times those that are measured
     measure: Callable[[Inputs], Floats]
     """Samples as a model is fed them or as stored -> features [n, d]."""
-    head: "Head"
+    head: "HeadPlace"
     clip: float | None = None
     """Norm to which features, none of them negative, were clipped before they were projected."""
     away: float | None = None
@@ -53,7 +53,7 @@ class Features:
 
 
 @dataclass(frozen=True)
-class Head:
+class HeadPlace:
     """Where the last, linear layer of a model is among its weights."""
 
     bias: int
@@ -119,7 +119,7 @@ def _edge_features(learning: Learning, side: int) -> Features:
         maps = edge_maps(as_fed(inputs, np.float64), first, second)
         return clip_norms(maps, longest) @ projection.T
 
-    head = Head(4, 5, transposed=False)
+    head = HeadPlace(4, 5, transposed=False)
     return Features(edge_network(learning.dims), projection, FEATURE_GAIN, measure, head, longest)
 
 
@@ -171,7 +171,7 @@ def _pretrained_directions(learning: Learning, count: int, size: int) -> Floats:
     return found
 
 
-def find_head(learning: Learning) -> Head:
+def find_head(learning: Learning) -> HeadPlace:
     """The last, linear layer of a model; raises ``InputError`` if it does not end in one."""
     shapes, labels, last = (
         learning.dims.weight_shapes,
@@ -182,7 +182,7 @@ def find_head(learning: Learning) -> Head:
     if len(last) == 2 and len(shapes[kernel]) == 2:
         (bias,) = set(last) - {kernel}
         sides = [turned for turned in (False, True) if shapes[kernel][turned] == labels]
-        for head in (Head(bias, kernel, transposed=turned) for turned in sides):
+        for head in (HeadPlace(bias, kernel, transposed=turned) for turned in sides):
             if _gives_logits(head, learning):
                 return head
     raise InputError(
@@ -194,7 +194,7 @@ def find_head(learning: Learning) -> Head:
     )
 
 
-def _gives_logits(head: Head, learning: Learning) -> bool:
+def _gives_logits(head: HeadPlace, learning: Learning) -> bool:
     """Whether the bias is added to the logits, and a row of the kernel makes one of them."""
     labels = learning.dims.width
     size = learning.dims.weight_sizes[head.kernel] // labels

@@ -15,7 +15,7 @@ from mix2fld.tasks.front_stepper import FrontStepper
 from mix2fld.tasks.known_shapes import known_shapes, suitable_model
 from mix2fld.tasks.learning import Learning, dimensions
 from mix2fld.tasks.native import NativeStepper
-from mix2fld.tasks.sgd import Learner
+from mix2fld.tasks.sgd import TrainingSetup
 from mix2fld.tasks.stepper import Stepper
 from mix2fld.tasks.training import base_rate
 from mix2fld.tasks.xla import XlaStepper
@@ -61,7 +61,7 @@ def choose_stepper(
 
         return TorchStepper(model, model.torch, config)
     fast = replace(model, apply=FastApply(model.apply, machine_code=config.kernel != "xla"))
-    learner = Learner.from_config(fast, config)
+    learner = TrainingSetup.from_config(fast, config)
     kernel = _kernel(model, config, sample_shape)
     if kernel is None:
         return XlaStepper(learner)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from mix2fld.tasks.kernel_steps import KernelStepper
 from mix2fld.tasks.losses import Loss
-from mix2fld.tasks.sgd import Learner
+from mix2fld.tasks.sgd import TrainingSetup
 from mix2fld.tasks.stepper import Draws, Learned, Start, Watch
 from mix2fld.tasks.xla import XlaStepper
 from mix2fld.types import Inputs, Kernel, Samples, Tensors
@@ -16,7 +16,7 @@ from mix2fld.types import Inputs, Kernel, Samples, Tensors
 class NativeStepper(KernelStepper):
     """Steps by a model's kernel; initial weights, custom losses and gradients by XLA."""
 
-    def __init__(self, learner: Learner, kernel: Kernel, learning_rate: float) -> None:
+    def __init__(self, learner: TrainingSetup, kernel: Kernel, learning_rate: float) -> None:
         super().__init__(kernel, learning_rate, learner.distillation_weight)
         self._xla = XlaStepper(learner)
 

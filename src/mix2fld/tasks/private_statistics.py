@@ -68,7 +68,7 @@ class Deviations(NamedTuple):
     scatter: float
 
 
-class Measured(NamedTuple):
+class MeasuredFeatures(NamedTuple):
     """Features of a device's samples, none longer than the bound, and the noise they need."""
 
     values: Floats  # [n, d]
@@ -109,14 +109,14 @@ def deviations(learning: Learning, kind: str = "model", *, on_grid: bool = False
 
 def measure_samples(
     learning: Learning, inputs: Inputs, labels: NDArray[np.int32], kind: str = "model"
-) -> Measured:
+) -> MeasuredFeatures:
     """What a device's statistics are taken of."""
     bounds = bounds_of(learning, kind)
     values = clip_norms(FEATURE_KINDS[kind].make(learning).measure(inputs), bounds.longest)
-    return Measured(values, labels, bounds, deviations(learning, kind))
+    return MeasuredFeatures(values, labels, bounds, deviations(learning, kind))
 
 
-def class_sums(own: Measured, num_labels: int) -> Floats:
+def class_sums(own: MeasuredFeatures, num_labels: int) -> Floats:
     """Sums of each label, and in the last column its count in units of w C1: [N_L, d + 1]."""
     ones = np.full((len(own.labels), 1), COUNT_WEIGHT * own.bounds.longest)
     sums = np.zeros((num_labels, own.values.shape[1] + 1))
@@ -124,7 +124,7 @@ def class_sums(own: Measured, num_labels: int) -> Floats:
     return sums
 
 
-def class_scatter(own: Measured, means: NDArray[np.floating]) -> Floats:
+def class_scatter(own: MeasuredFeatures, means: NDArray[np.floating]) -> Floats:
     """The scatter about given class means, as an upper triangle: [d (d + 1) / 2]."""
     rest = clip_norms(own.values - means[own.labels], own.bounds.residual)
     return upper_triangle(rest.T @ rest)

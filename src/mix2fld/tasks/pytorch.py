@@ -19,8 +19,8 @@ from mix2fld.tasks.losses import Loss, signed_weight
 from mix2fld.tasks.stepper import Draws, Learned, Start, Watch
 from mix2fld.tasks.torch_steps import (
     OPTIMIZERS,
-    Done,
     Recipe,
+    TorchPhase,
     Work,
     count_correct,
     logits,
@@ -84,7 +84,7 @@ class TorchStepper:
             return Work(*some, starts[place], watch.steps, place == watch.place)
 
         asked = (self._recipe, self._held(loss))
-        done: list[Done] = _on_all_cores(train, asked, len(starts), work)
+        done: list[TorchPhase] = _on_all_cores(train, asked, len(starts), work)
         return Learned([one.phase for one in done], done[watch.place].snapshots)
 
     def train_one(self, loss: Loss, samples: Samples, start: Start, draws: Draws) -> Tensors:

@@ -12,7 +12,7 @@ from mix2fld.data.samples import as_fed
 from mix2fld.tasks.edges import Floats
 from mix2fld.tasks.features import (
     Features,
-    Head,
+    HeadPlace,
     clip_norms,
     cosines,
     feature_count,
@@ -63,7 +63,7 @@ def sample_features(learning: Learning) -> Features:
         flat = (as_fed(inputs, np.float64).reshape(len(inputs), -1) - samples.low) / gain
         return clip_norms(flat, UNIT) @ directions.T
 
-    nowhere = Head(0, 0, transposed=False)
+    nowhere = HeadPlace(0, 0, transposed=False)
     return Features((), directions, gain, measure, nowhere, UNIT, TYPICAL_DISTANCE * UNIT)
 
 

@@ -25,7 +25,7 @@ OPTIMIZERS: dict[str, Callable[[float], optax.GradientTransformation]] = {
 
 
 @dataclass(frozen=True)
-class Learner:
+class TrainingSetup:
     """What is trained and how; the same for every device and for the server's student."""
 
     model: Model
@@ -34,7 +34,7 @@ class Learner:
     dominant_teacher: bool
 
     @classmethod
-    def from_config(cls, model: Model, config: LearningConfig) -> "Learner":
+    def from_config(cls, model: Model, config: LearningConfig) -> "TrainingSetup":
         """The learner that a config asks for."""
         return cls(
             model=model,
@@ -60,7 +60,7 @@ class Steps(NamedTuple):
     optimizer_state: optax.OptState
 
 
-class Run(NamedTuple):
+class LearnerProgress(NamedTuple):
     """A learner so far, with the steps that it takes next; None compiles to nothing at all.
 
     Arrays are NumPy's or JAX's.
@@ -87,7 +87,9 @@ def cross_entropy(logits: Array, target: Array) -> Array:
     return -jnp.mean(jnp.sum(target * jax.nn.log_softmax(logits), axis=-1))
 
 
-def loss_value(loss: Loss, learner: Learner, logits: Array, labels: Array, teacher: Array) -> Array:
+def loss_value(
+    loss: Loss, learner: TrainingSetup, logits: Array, labels: Array, teacher: Array
+) -> Array:
     """phi of Eq. 1, or phi + beta psi of Eqs. 3 and 5.
 
     psi is the cross-entropy with the teacher's output G_out of the sample's label; for a soft
@@ -111,13 +113,15 @@ def loss_value(loss: Loss, learner: Learner, logits: Array, labels: Array, teach
     return phi + learner.distillation_weight * cross_entropy(logits, target)
 
 
-def begin_steps(learner: Learner, shape: tuple[int, int], weights: Weights) -> Steps:
+def begin_steps(learner: TrainingSetup, shape: tuple[int, int], weights: Weights) -> Steps:
     """A learner before its first step; ``shape``: N_L, and the width of the outputs."""
     sums, counts = jnp.zeros(shape), jnp.zeros(shape[0])
     return Steps(Phase(weights, sums, counts), learner.optimizer.init(weights))
 
 
-def sgd_steps(learner: Learner, loss: Loss, sets: tuple[Samples, ...], run: Run) -> Steps:
+def sgd_steps(
+    learner: TrainingSetup, loss: Loss, sets: tuple[Samples, ...], run: LearnerProgress
+) -> Steps:
     """Take one SGD step for each row of the draws [K, B], which name samples of the sets.
 
     Eq. 1 with ``label_loss``, Eqs. 3 and 5 with ``distillation_loss``. The outputs F that Eq. 2

@@ -55,14 +55,14 @@ class Work(NamedTuple):
     watched: bool  # ... a learner of interest is looked at
 
 
-class Done(NamedTuple):
+class TorchPhase(NamedTuple):
     """A learner at the end of its steps, and on the way there if it is watched."""
 
     phase: Phase
     snapshots: list[tuple[int, Tensors]]
 
 
-def train(recipe: Recipe, loss: Loss, work: Work) -> Done:
+def train(recipe: Recipe, loss: Loss, work: Work) -> TorchPhase:
     """The local phase of one learner, in this process."""
     with _one_thread():
         return _learner(recipe).train(loss, work)
@@ -108,7 +108,7 @@ class TorchLearner:
         self._recipe = recipe
         self._network = TorchNetwork(recipe.module, "cuda" if on_gpu() else "cpu")
 
-    def train(self, loss: Loss, work: Work) -> Done:
+    def train(self, loss: Loss, work: Work) -> TorchPhase:
         """All steps of a learner; the random numbers of its module are its own."""
         network, recipe, start = self._network, self._recipe, work.start
         network.load(start.weights)
@@ -133,7 +133,7 @@ class TorchLearner:
                     counts += members.sum(dim=0).cpu()
                 if work.watched:
                     snapshots.append((end, network.weights()))
-        return Done(Phase(network.weights(), sums.numpy(), counts.numpy()), snapshots)
+        return TorchPhase(Phase(network.weights(), sums.numpy(), counts.numpy()), snapshots)
 
     def count_correct(self, tests: Tests, weights: Tensors) -> int:
         """How many test samples the module labels correctly with these weights."""

@@ -29,7 +29,7 @@ class Drop(NamedTuple):
     key: int
 
 
-class Call(NamedTuple):
+class WorkerCall(NamedTuple):
     """Call a function with some of the objects that are held, and with an item of its own."""
 
     function: Callable[..., Any]
@@ -45,7 +45,7 @@ class Answer(NamedTuple):
     failure: str | None = None
 
 
-Request = Keep | Drop | Call
+Request = Keep | Drop | WorkerCall
 
 
 def serve() -> None:
@@ -61,7 +61,7 @@ def serve() -> None:
                 held[key] = data
             case Drop(key):
                 del held[key]
-            case Call() as call:
+            case WorkerCall() as call:
                 pickle.dump(_answer(held, call), answers, pickle.HIGHEST_PROTOCOL)
                 answers.flush()
 
@@ -78,7 +78,7 @@ def _listen(stream: BinaryIO, requests: "SimpleQueue[Request]") -> None:
         os._exit(1)
 
 
-def _answer(held: dict[int, Any], call: Call) -> Answer:
+def _answer(held: dict[int, Any], call: WorkerCall) -> Answer:
     try:
         for key in call.held:
             if isinstance(held[key], bytes):

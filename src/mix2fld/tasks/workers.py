@@ -22,7 +22,7 @@ from weakref import finalize
 
 from mix2fld.base.errors import InputError
 from mix2fld.native.processor import usable_cores
-from mix2fld.tasks.worker import Answer, Call, Drop, Keep, Request
+from mix2fld.tasks.worker import Answer, Drop, Keep, Request, WorkerCall
 
 _BEGIN = (
     "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
@@ -168,7 +168,7 @@ class Worker:
         keys = tuple(each.key for each in held)
         asked: deque[int] = deque()
         for number, item in items:
-            self._send(Call(function, keys, item))
+            self._send(WorkerCall(function, keys, item))
             asked.append(number)
             if len(asked) == _AHEAD:
                 yield asked.popleft(), self._receive()

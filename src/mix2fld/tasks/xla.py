@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from mix2fld.native.processor import usable_cores
 from mix2fld.tasks.losses import Loss
 from mix2fld.tasks.sgd import (
-    Learner,
+    LearnerProgress,
     Pull,
-    Run,
     Steps,
+    TrainingSetup,
     begin_steps,
     correct_predictions,
     sgd_steps,
@@ -45,7 +45,7 @@ class XlaStepper:
 
     name = "xla"
 
-    def __init__(self, learner: Learner) -> None:
+    def __init__(self, learner: TrainingSetup) -> None:
         self.learner = learner
 
     def draw_weights(self, seed: int) -> Tensors:
@@ -67,7 +67,7 @@ class XlaStepper:
         steps = over_devices(begin_steps, (learner, starts[0].teacher.shape), (), (weights,))
         snapshots = []
         for begin, end in pairwise([0, *watch.steps]):
-            run = Run(steps, teachers, chosen[:, begin:end], *own)
+            run = LearnerProgress(steps, teachers, chosen[:, begin:end], *own)
             steps = over_devices(sgd_steps, (learner, loss), (held,), (run,))
             snapshots.append((end, tensors_of(pick(steps.phase.weights, watch.place))))
         phases = [pick(steps.phase, place) for place in range(len(starts))]
@@ -180,10 +180,10 @@ def _logits(model: Model, weights: Weights, inputs: Any) -> Any:
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _train_one(learner: Learner, loss: Loss, samples: Any, run: Any) -> Weights:
+def _train_one(learner: TrainingSetup, loss: Loss, samples: Any, run: Any) -> Weights:
     weights, *rest = run
     begun = begin_steps(learner, rest[0].shape, weights)
-    steps: Steps = sgd_steps(learner, loss, (samples,), Run(begun, *rest))
+    steps: Steps = sgd_steps(learner, loss, (samples,), LearnerProgress(begun, *rest))
     return steps.phase.weights
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve
 
 from mix2fld.base.errors import Mix2fldError
-from mix2fld.tasks.features import Head, find_head
+from mix2fld.tasks.features import HeadPlace, find_head
 from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.sgd import unit_pixels
 from mix2fld.types import Inputs, Model, Tensors
@@ -28,7 +28,7 @@ AT_ONCE = 250
 Floats = NDArray[np.floating]
 
 
-def head_of(learning: Learning, model: Model) -> Head | None:
+def head_of(learning: Learning, model: Model) -> HeadPlace | None:
     """The last, linear layer of a model; None if it does not end in one, or is of PyTorch."""
     try:
         return None if model.torch is not None else find_head(learning)
@@ -37,7 +37,7 @@ def head_of(learning: Learning, model: Model) -> Head | None:
 
 
 def coefficients(
-    model: Model, head: Head, inputs: Inputs, begun: Tensors, uploads: Sequence[Tensors]
+    model: Model, head: HeadPlace, inputs: Inputs, begun: Tensors, uploads: Sequence[Tensors]
 ) -> NDArray[np.float64]:
     """Of every candidate in the update of every row of the head, by model: [models, n, N_L].
 
@@ -71,7 +71,9 @@ def _solve_ridge(moments: Floats, right: Floats, samples: int) -> NDArray[np.flo
     return found
 
 
-def features(model: Model, head: Head, inputs: Inputs, weights: Tensors) -> NDArray[np.float32]:
+def features(
+    model: Model, head: HeadPlace, inputs: Inputs, weights: Tensors
+) -> NDArray[np.float32]:
     """What the head multiplies, for each sample: the derivative of a logit by its row, [n, F]."""
     structure = jax.tree.structure(jax.eval_shape(model.init, jax.random.key(0)))
     padding = np.zeros((-len(inputs) % AT_ONCE, *inputs.shape[1:]), inputs.dtype)
@@ -82,7 +84,7 @@ def features(model: Model, head: Head, inputs: Inputs, weights: Tensors) -> NDAr
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def _derivatives(
-    apply: Any, structure: Any, head: Head, tensors: Tensors, batches: Inputs
+    apply: Any, structure: Any, head: HeadPlace, tensors: Tensors, batches: Inputs
 ) -> jax.Array:
     kernel = jnp.asarray(_rows(tensors, head))
 
@@ -97,6 +99,6 @@ def _derivatives(
     return jax.lax.map(lambda batch: derivative(kernel[0], batch), batches)
 
 
-def _rows(weights: Tensors, head: Head) -> Floats:
+def _rows(weights: Tensors, head: HeadPlace) -> Floats:
     kernel = weights[head.kernel]
     return kernel.T if head.transposed else kernel

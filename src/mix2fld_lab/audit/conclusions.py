@@ -19,18 +19,18 @@ from mix2fld_lab.audit.findings import (
     strongest,
     uploads_samples,
 )
-from mix2fld_lab.audit.sections import Section
+from mix2fld_lab.audit.sections import AuditSection
 
 HIDES_NOTHING = 0.99
 """If attacks find more than this share of the constituents, at every mixing ratio tried."""
 
 
-def conclude(found: Sequence[Section]) -> list[str]:
+def conclude(found: Sequence[AuditSection]) -> list[str]:
     """What the figures say, in sentences."""
     return [line for section in found for line in _of_dataset(section)]
 
 
-def key_findings(found: Sequence[Section]) -> list[str]:
+def key_findings(found: Sequence[AuditSection]) -> list[str]:
     """The same of the first dataset alone: what mixing hides, who leaks most, what noise costs."""
     first = found[0]
     said = (_mixing(first.stages), _worst(first), _budget(first))
@@ -41,7 +41,7 @@ def _capital(text: str) -> str:
     return text[0].upper() + text[1:]
 
 
-def _of_dataset(section: Section) -> list[str]:
+def _of_dataset(section: AuditSection) -> list[str]:
     """Sentences about one dataset, each from its records."""
     sentences = (
         _mixing(section.stages),
@@ -73,7 +73,7 @@ def _mixing(stages: Stages) -> str:
     )
 
 
-def _worst(section: Section) -> str:
+def _worst(section: AuditSection) -> str:
     """Whose uploads reveal most samples, beside those that contain samples."""
     handed = [row.title for row in section.rows() if _hands_over(row.name)]
     leaks = {
@@ -142,7 +142,7 @@ def _together(stages: Stages) -> list[tuple[str, int, Share, Share]]:
     return found
 
 
-def _budget(section: Section) -> str:
+def _budget(section: AuditSection) -> str:
     """What rows with a budget gain over what needs none, on the runs that both have."""
     own = _by_run(section.stages, "own-statistics")
     gains = []
@@ -160,7 +160,7 @@ def _budget(section: Section) -> str:
     )
 
 
-def _updates(section: Section) -> str:
+def _updates(section: AuditSection) -> str:
     """What noise on updates costs, beside devices that upload nothing."""
     alone = mean(section.stages, r"accuracy/isolated/s\d+", "accuracy")
     said = []
@@ -185,7 +185,7 @@ def _updates(section: Section) -> str:
     return f"noise on updates: {'; '.join(said)}{compared}"
 
 
-def _budgets_of(section: Section, name: str) -> list[tuple[float, str]]:
+def _budgets_of(section: AuditSection, name: str) -> list[tuple[float, str]]:
     """Every ε that a protocol was run with, and the stages of these runs."""
     own = section.config_of(name).privacy.epsilon
     others = [(epsilon, side) for known, epsilon, side in budgets(section.stages) if known == name]

@@ -5,12 +5,12 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 
 from mix2fld_lab.attacks.rates import Share
-from mix2fld_lab.audit.sections import Section
+from mix2fld_lab.audit.sections import AuditSection
 
 FOUND, GUARANTEED = "#b5452c", "#9a9a9a"
 
 
-def draw_leaks(section: Section, path: Path) -> None:
+def draw_leaks(section: AuditSection, path: Path) -> None:
     """A bar for each protocol: its upload that gives most away, or the budget that bounds it."""
     rows = [(row, *_worst(row.leaks)) for row in section.rows() if row.sends]
     rows.sort(key=lambda one: one[2].rate if one[2] else -1.0)

@@ -19,7 +19,7 @@ from mix2fld.tasks.edges import Floats
 from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.private_statistics import (
     MEANS,
-    Measured,
+    MeasuredFeatures,
     class_scatter,
     class_sums,
     means_of,
@@ -42,8 +42,8 @@ from mix2fld_lab.attacks.rates import (
 class Neighbours(NamedTuple):
     """Two data sets of a device that differ in one sample, as features."""
 
-    one: Measured
-    other: Measured
+    one: MeasuredFeatures
+    other: MeasuredFeatures
 
 
 class KnownPart(NamedTuple):
@@ -55,7 +55,7 @@ class KnownPart(NamedTuple):
     deviation: float  # of its noise
 
 
-def far_neighbours(own: Measured, num_labels: int) -> Neighbours:
+def far_neighbours(own: MeasuredFeatures, num_labels: int) -> Neighbours:
     """A device's samples, and the same with its longest one under the next label.
 
     Both are as long as a sample can be, so class sums move by all that the bound allows.
@@ -116,7 +116,7 @@ def _length(parts: Sequence[KnownPart]) -> float:
 
 
 def _scores(
-    wire: Wire, side: Measured, parts: Sequence[KnownPart], trials: tuple[int, range]
+    wire: Wire, side: MeasuredFeatures, parts: Sequence[KnownPart], trials: tuple[int, range]
 ) -> Scores:
     """Log likelihood ratios of what arrives in each trial, whose noise has a key of its own."""
     seed, numbers = trials

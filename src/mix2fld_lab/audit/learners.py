@@ -33,7 +33,7 @@ Statistics = list[NDArray[np.float64]]
 """What the uploads of each learner say about every candidate: [learners][n, k]."""
 
 
-class Setting(NamedTuple):
+class AttackedSetting(NamedTuple):
     """The run that is attacked."""
 
     ground: Ground
@@ -41,7 +41,7 @@ class Setting(NamedTuple):
     model: Model
 
 
-class Candidates(NamedTuple):
+class MembershipCandidates(NamedTuple):
     """The samples that one device is asked about: its own, and as many outsiders."""
 
     rows: Rows  # of the training set; the device's own come first
@@ -59,7 +59,7 @@ class Learners(NamedTuple):
     saw: NDArray[np.bool_]  # [s, n], which candidates each shadow model sees
 
 
-class Phase(NamedTuple):
+class AttackedPhase(NamedTuple):
     """A local phase of all learners: where they were, and what they learned."""
 
     wire: Wire
@@ -68,7 +68,9 @@ class Phase(NamedTuple):
     turn: Turn
 
 
-def make_learners(setting: Setting, candidates: Candidates, shadows: int) -> Learners:
+def make_learners(
+    setting: AttackedSetting, candidates: MembershipCandidates, shadows: int
+) -> Learners:
     """The device itself, some on other samples, and shadow models on halves of the candidates."""
     ground, learning, _ = setting
     dataset, own = ground.dataset, candidates.rows[: candidates.own]
@@ -82,7 +84,9 @@ def make_learners(setting: Setting, candidates: Candidates, shadows: int) -> Lea
     return Learners(places, samples, labels, learning.stepper.hold(samples), saw)
 
 
-def first_states(setting: Setting, wire: Wire, device: int, learners: Learners) -> list[State]:
+def first_states(
+    setting: AttackedSetting, wire: Wire, device: int, learners: Learners
+) -> list[State]:
     """Every learner as the device begins; seeds are attacked elsewhere."""
     begun = start_device(wire, setting.learning, device)
     state = {name: value for name, value in begun.items() if name != SEEDS_DUE}
@@ -96,7 +100,7 @@ def _own_noise(state: State, number: int) -> State:
 
 
 def train(
-    setting: Setting, wire: Wire, learners: Learners, states: Sequence[State], turn: Turn
+    setting: AttackedSetting, wire: Wire, learners: Learners, states: Sequence[State], turn: Turn
 ) -> list[Local]:
     """One local phase of all learners; the device's own draws are not known to the server."""
     learning = setting.learning
@@ -112,7 +116,7 @@ def train(
     return list(train_phase(wire, learning, learners.held, everyone).local.values())
 
 
-def after(phase: Phase, learners: Learners, download: State) -> list[State]:
+def after(phase: AttackedPhase, learners: Learners, download: State) -> list[State]:
     """Every learner when its upload was delivered and the download of the run came."""
     wire, states, trained, turn = phase
     found = []
@@ -122,7 +126,9 @@ def after(phase: Phase, learners: Learners, download: State) -> list[State]:
     return found
 
 
-def _shadow_samples(setting: Setting, candidates: Candidates, number: int) -> Rows:
+def _shadow_samples(
+    setting: AttackedSetting, candidates: MembershipCandidates, number: int
+) -> Rows:
     """What a shadow model is trained on: a half of the candidates, as a device's own samples are.
 
     Two models in turn take both halves. A device's own and outsiders are treated alike, so that
@@ -152,7 +158,7 @@ def _own_draws(learning: Learning, places: Rows, turn: Turn, number: int) -> Dra
     return np.asarray(places[drawn], np.int32)
 
 
-def statistics(setting: Setting, phase: Phase, rows: Rows) -> Statistics:
+def statistics(setting: AttackedSetting, phase: AttackedPhase, rows: Rows) -> Statistics:
     """What the upload of every learner says about each candidate, as the server decodes it."""
     wire, states, trained, turn = phase
     dataset = setting.ground.dataset
@@ -178,7 +184,7 @@ def _nothing() -> OwnSamples:
 
 
 def _of_weights(
-    setting: Setting, rows: Rows, begun: Tensors, weights: Sequence[Tensors]
+    setting: AttackedSetting, rows: Rows, begun: Tensors, weights: Sequence[Tensors]
 ) -> Statistics:
     """The margin of each candidate, and its coefficient in the update of its label's row."""
     inputs, labels = setting.ground.dataset.train_inputs[rows], setting.ground.dataset.train_labels

@@ -24,7 +24,7 @@ from mix2fld_lab.audit.page_tables import (
     separation_table,
 )
 from mix2fld_lab.audit.reference import reference_table
-from mix2fld_lab.audit.sections import Record, Section, sections
+from mix2fld_lab.audit.sections import AuditSection, Record, sections
 from mix2fld_lab.made_with import said_of
 from mix2fld_lab.markdown import markdown_table
 from mix2fld_lab.pages import render
@@ -66,7 +66,7 @@ def draw_privacy_figure(records: Mapping[str, Record], path: Path) -> None:
     draw_leaks(sections(records)[0], path)
 
 
-def _settings(section: Section) -> str:
+def _settings(section: AuditSection) -> str:
     """What was attacked, one line for each record."""
     first = section.records[0]["about"]["config"]
     data, seeding = first["data"], first["seeding"]
@@ -122,7 +122,7 @@ def _listed(values: Sequence[Any]) -> str:
     return ", ".join(map(str, values))
 
 
-def protocol_table(section: Section) -> str:
+def protocol_table(section: AuditSection) -> str:
     """Protocols by what they reveal, leaks, accuracy and bits."""
     cells = [
         (

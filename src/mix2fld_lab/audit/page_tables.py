@@ -19,7 +19,7 @@ from mix2fld_lab.audit.findings import (
     uploads_samples,
     values,
 )
-from mix2fld_lab.audit.sections import Row, Section
+from mix2fld_lab.audit.sections import AuditSection, Row
 from mix2fld_lab.markdown import markdown_table
 
 PARTS = ("minor", "dominant")
@@ -53,7 +53,7 @@ def known_others_table(stages: Stages) -> str:
     return markdown_table(heads, rows)
 
 
-def budget_table(section: Section) -> str:
+def budget_table(section: AuditSection) -> str:
     """Rows with a budget: accuracy and bits by ε and k, and how runs differ."""
     stages, found = section.stages, []
     for name, epsilon, side in budgets(stages):
@@ -206,7 +206,7 @@ def percent(share: Share) -> str:
     return f"{100 * share.rate:.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
 
 
-def own_samples(section: Section, row: Row) -> str:
+def own_samples(section: AuditSection, row: Row) -> str:
     """Whether the server has samples of a device, or can tell them from what it has."""
     protocol, config = get_protocol(row.name), section.config_of(row.name)
     if protocol.seeds is None or not uploads_samples(protocol.seeds):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from mix2fld.runs.reader import Found
+from mix2fld.runs.reader import FoundRuns
 from mix2fld_lab.attacks.empirical import most_true_positives
 from mix2fld_lab.attacks.rates import FALSE_POSITIVES
 from mix2fld_lab.audit.page_tables import leak_words
@@ -12,7 +12,7 @@ from mix2fld_lab.audit.records import load_audit
 from mix2fld_lab.audit.sections import Row, sections
 
 
-def panel_of(found: Found, audits: Sequence[Path]) -> str:
+def panel_of(found: FoundRuns, audits: Sequence[Path]) -> str:
     """The section of the page about these runs and these records of audits."""
     return privacy_panel(found, leak_points(audits))
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from mix2fld.report.dataset import UnavailableDataError
 from mix2fld.report.units import in_percent
-from mix2fld.runs.reader import Found
+from mix2fld.runs.reader import FoundRuns
 from mix2fld_lab.audit.seed_attack import attack_seeds
 from mix2fld_lab.gallery import TOP
 
@@ -61,7 +61,7 @@ class LeakPoint(NamedTuple):
     uplink_bits: float | None
 
 
-def privacy_panel(found: Found, points: Sequence[LeakPoint] = ()) -> str:
+def privacy_panel(found: FoundRuns, points: Sequence[LeakPoint] = ()) -> str:
     """The section of the page; empty if no run uploads mixes and there is no audit."""
     attacked = _attacked(found)
     if not attacked and not points:
@@ -76,7 +76,7 @@ def privacy_panel(found: Found, points: Sequence[LeakPoint] = ()) -> str:
     )
 
 
-def _attacked(found: Found) -> list[dict[str, Any]]:
+def _attacked(found: FoundRuns) -> list[dict[str, Any]]:
     """One run for each mixing ratio."""
     attacked: dict[float, dict[str, Any]] = {}
     for run in found.runs:

@@ -30,7 +30,7 @@ from mix2fld_lab.audit.identify import identified, quality
 from mix2fld_lab.audit.seeds import upload_seeds
 
 
-class Parts(NamedTuple):
+class RecurringParts(NamedTuple):
     """What is taken for constituents of mixes, and which samples they are."""
 
     values: Floats  # [m, v]
@@ -50,7 +50,7 @@ def recurring_samples(
         "linked": nothing,
         "false_links": nothing,
     }
-    found: dict[str, list[Parts]] = {"dominant": [], "dominant alone": [], "minor": []}
+    found: dict[str, list[RecurringParts]] = {"dominant": [], "dominant alone": [], "minor": []}
     for device, own in enumerate(parts):
         upload = upload_seeds(ground, seeding, sizes, device, own)
         mixes = as_mixes(upload.seeds, sizes, mixed=True)
@@ -64,7 +64,7 @@ def recurring_samples(
         minor = minors(mixes, joint)
         for name, values in (("dominant", joint), ("dominant alone", alone), ("minor", minor)):
             part = MINOR if name == "minor" else DOMINANT
-            found[name].append(Parts(values[together], sources[together, part]))
+            found[name].append(RecurringParts(values[together], sources[together, part]))
     shape = sizes.dims.seed_shape
     shares = {name: share.as_record() for name, share in counts.items()}
     return {**shares, **{name: _judged(ground, each, shape) for name, each in found.items()}}
@@ -100,7 +100,9 @@ def _counted(
     }
 
 
-def _judged(ground: Ground, found: list[Parts], shape: tuple[int, ...]) -> dict[str, Any] | None:
+def _judged(
+    ground: Ground, found: list[RecurringParts], shape: tuple[int, ...]
+) -> dict[str, Any] | None:
     if not found:
         return None
     values = np.concatenate([each.values for each in found])

@@ -13,7 +13,7 @@ from mix2fld.runs.old_formats import with_rates_as_used
 from mix2fld_lab.attacks.rates import Share
 from mix2fld_lab.audit.findings import HIGH, LOW, Stages, mean, mixing_ratios, pooled, strongest
 from mix2fld_lab.audit.page_tables import percent
-from mix2fld_lab.audit.sections import Section
+from mix2fld_lab.audit.sections import AuditSection
 from mix2fld_lab.markdown import markdown_table
 
 Find = Callable[[Stages], Share | float | None]
@@ -83,7 +83,7 @@ FIGURES = (
 )
 
 
-def reference_table(section: Section) -> str:
+def reference_table(section: AuditSection) -> str:
     """Every figure of before that the records hold too; none of other data or training."""
     grid = Grid(**with_rates_as_used(section.records[0]["about"]["config"]))
     if (grid.data, grid.learning) != (Grid().data, Grid().learning):

@@ -34,7 +34,7 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Section:
+class AuditSection:
     """All records of one dataset, with the same devices and training."""
 
     dataset: str
@@ -89,7 +89,7 @@ class Section:
         )
 
 
-def sections(records: Mapping[str, Record]) -> list[Section]:
+def sections(records: Mapping[str, Record]) -> list[AuditSection]:
     """Records by dataset and by what devices hold and train, in the order of their first ones."""
     groups: dict[str, dict[str, Record]] = {}
     first: dict[str, tuple[str, Record]] = {}
@@ -104,7 +104,9 @@ def sections(records: Mapping[str, Record]) -> list[Section]:
                 "a page of its own for one of them",
             )
         groups.setdefault(_title(dataset, known["config"], about["config"]), {})[path] = record
-    return [Section(name, tuple(found.values()), tuple(found)) for name, found in groups.items()]
+    return [
+        AuditSection(name, tuple(found.values()), tuple(found)) for name, found in groups.items()
+    ]
 
 
 def _title(dataset: str, first: Record, other: Record) -> str:

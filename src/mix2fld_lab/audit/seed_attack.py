@@ -30,7 +30,7 @@ MOST_DEVICES = 10
 """Whose mixes are taken apart: enough to see, and quick."""
 
 
-class Parts(NamedTuple):
+class SeparatedParts(NamedTuple):
     """What the attack takes for the constituents of mixes, within [0, 1]."""
 
     rows: NDArray[np.int64]  # of the pool
@@ -66,7 +66,7 @@ def attack_seeds(run: LoadedRun) -> dict[str, Any] | None:
     }
 
 
-def flatten(received: ServerSamples) -> Parts:
+def flatten(received: ServerSamples) -> SeparatedParts:
     """Both constituents of every mix of the first devices.
 
     The mean sample of a label is taken from the mixes whose dominant part has that label: no other
@@ -84,7 +84,7 @@ def flatten(received: ServerSamples) -> Parts:
         some = mixes._replace(values=mixes.values[its], labels=mixes.labels[its])
         groups[its] = link_dominants(some) + int(groups.max()) + 1
     dominant = dominants(mixes, groups, means)
-    return Parts(rows, minors(mixes, dominant), dominant)
+    return SeparatedParts(rows, minors(mixes, dominant), dominant)
 
 
 def _identified(
@@ -104,7 +104,7 @@ def _unit_values(received: ServerSamples, inputs: NDArray[Any]) -> Floats:
     return scaled.reshape(len(inputs), -1).astype(np.float32)
 
 
-def _card(received: ServerSamples, parts: Parts, place: int) -> dict[str, Any]:
+def _card(received: ServerSamples, parts: SeparatedParts, place: int) -> dict[str, Any]:
     """One mix: as it was uploaded, what the attack makes of it, and what was in it."""
     row, dataset = int(parts.rows[place]), received.dataset
     assert received.sources is not None

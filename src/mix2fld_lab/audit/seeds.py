@@ -25,14 +25,16 @@ NULLS = 4
 """Null experiments on each device, each with an upload of other samples."""
 
 
-class Upload(NamedTuple):
+class SeedUpload(NamedTuple):
     """The seeds of one device as they arrive, and which of its samples each was made of."""
 
     seeds: Seeds
     sources: Rows  # [N_S, N], rows of the training set
 
 
-def upload_seeds(ground: Ground, seeding: Seeding, sizes: Sizes, device: int, own: Rows) -> Upload:
+def upload_seeds(
+    ground: Ground, seeding: Seeding, sizes: Sizes, device: int, own: Rows
+) -> SeedUpload:
     """What a device with these samples sends, through the bytes that cross the link."""
     labels = ground.dataset.train_labels[own]
     inputs, dims = ground.dataset.train_inputs[own], sizes.dims
@@ -44,7 +46,7 @@ def upload_seeds(ground: Ground, seeding: Seeding, sizes: Sizes, device: int, ow
         chosen = draw_groups(rng, labels, sizes.config.seeding)
     else:
         chosen = rng.choice(len(labels), size=dims.seed_samples, replace=False)[:, None]
-    return Upload(arrived, own[chosen])
+    return SeedUpload(arrived, own[chosen])
 
 
 class Scored(NamedTuple):

@@ -33,7 +33,7 @@ class Query(NamedTuple):
     ratio: Any  # [m], weight of the minor part
 
 
-class Parts(NamedTuple):
+class Constituents(NamedTuple):
     """What the attacker takes the two constituents for, within [0, 1]."""
 
     minor: Floats  # [m, v]
@@ -70,22 +70,22 @@ def train_separator(
     return weights
 
 
-def separate(weights: Weights, query: Query, num_labels: int) -> Parts:
+def separate(weights: Weights, query: Query, num_labels: int) -> Constituents:
     """Both constituents of every mix."""
     minor = np.asarray(_minor_part(weights, Query(*map(jnp.asarray, query)), num_labels))
     ratio = np.asarray(query.ratio)[:, None]
     dominant = (np.asarray(query.mixes) - ratio * minor) / (1 - ratio)
-    return Parts(minor, np.clip(dominant, 0, 1).astype(np.float32))
+    return Constituents(minor, np.clip(dominant, 0, 1).astype(np.float32))
 
 
-def _draw_mixes(rng: np.random.Generator, public: Candidates) -> tuple[Query, Parts]:
+def _draw_mixes(rng: np.random.Generator, public: Candidates) -> tuple[Query, Constituents]:
     """Mixes of two public samples with different labels, and what they are made of."""
     pairs = rng.integers(len(public.labels), size=(2 * BATCH, 2))
     pairs = pairs[public.labels[pairs[:, 0]] != public.labels[pairs[:, 1]]][:BATCH]
     ratio = rng.uniform(*RATIOS, size=len(pairs)).astype(np.float32)
     minor, dominant = public.values[pairs[:, 0]], public.values[pairs[:, 1]]
     mixes = ratio[:, None] * minor + (1 - ratio[:, None]) * dominant
-    return Query(mixes, public.labels[pairs], ratio), Parts(minor, dominant)
+    return Query(mixes, public.labels[pairs], ratio), Constituents(minor, dominant)
 
 
 def _initial(seed: int, values: int, num_labels: int) -> Weights:

@@ -18,10 +18,10 @@ from mix2fld_lab.attacks.lira import group_ratios, likelihood_ratios
 from mix2fld_lab.attacks.rates import FALSE_POSITIVES, Scores
 from mix2fld_lab.audit.ground import Ground
 from mix2fld_lab.audit.learners import (
-    Candidates,
+    AttackedPhase,
+    AttackedSetting,
     Learners,
-    Phase,
-    Setting,
+    MembershipCandidates,
     Statistics,
     after,
     first_states,
@@ -64,7 +64,7 @@ def attack_uploads(
                 recipes[wire.training] = train(
                     setting, wire, learners, states, _turn(setting, device)
                 )
-            phase = Phase(wire, states, recipes[wire.training], _turn(setting, device))
+            phase = AttackedPhase(wire, states, recipes[wire.training], _turn(setting, device))
             seen = statistics(setting, phase, candidates.rows)
             ratios = ratios_for(name)
             attacked[name].append(_attack(setting, candidates, learners, seen, ratios))
@@ -95,7 +95,7 @@ def attack_rounds(
         for place in range(rounds):
             turn = _turn(setting, device, place + 1)
             trained = train(setting, wire, learners, states, turn)
-            phase = Phase(wire, states, trained, turn)
+            phase = AttackedPhase(wire, states, trained, turn)
             seen.append(statistics(setting, phase, candidates.rows))
             together = [np.concatenate(each, axis=1) for each in zip(*seen, strict=True)]
             scored = _attack(setting, candidates, learners, together, ratios_for(protocol))
@@ -111,23 +111,23 @@ def _uploads_model(name: str) -> bool:
     return get_protocol(name).upload_kind != "outputs"
 
 
-def _setting(watched: Watched, protocol: str, **changes: Any) -> Setting:
+def _setting(watched: Watched, protocol: str, **changes: Any) -> AttackedSetting:
     dataset = watched.ground.dataset
     config = as_spelled(watched.ground.config.at(protocol, watched.seed)).replace(**changes)
     learning = make_learning(config, dataset.samples, Classification(dataset.num_labels))
     model = make_model(config.learning.model, dataset.sample_shape, dataset.num_labels)
-    return Setting(watched.ground, learning, model)
+    return AttackedSetting(watched.ground, learning, model)
 
 
-def _turn(setting: Setting, device: int, number: int = 1) -> Turn:
+def _turn(setting: AttackedSetting, device: int, number: int = 1) -> Turn:
     return Turn(setting.learning.seed, number, device)
 
 
-def _candidates(watched: Watched, device: int) -> Candidates:
+def _candidates(watched: Watched, device: int) -> MembershipCandidates:
     ground, own = watched.ground, watched.ground.parts(watched.seed)[device]
     rng = stream(watched.seed, "audit-candidates", device)
     rows = np.concatenate([own, ground.like(own, ground.outside, rng)])
-    return Candidates(rows, len(own), device)
+    return MembershipCandidates(rows, len(own), device)
 
 
 def ratios_for(name: str) -> Ratios:
@@ -136,7 +136,11 @@ def ratios_for(name: str) -> Ratios:
 
 
 def _attack(
-    setting: Setting, candidates: Candidates, learners: Learners, seen: Statistics, ratios: Ratios
+    setting: AttackedSetting,
+    candidates: MembershipCandidates,
+    learners: Learners,
+    seen: Statistics,
+    ratios: Ratios,
 ) -> Scored:
     """Likelihood ratios of all candidates, from what the server decodes of each upload."""
     labels = setting.ground.dataset.train_labels[candidates.rows]
@@ -154,7 +158,7 @@ def _rates(found: Sequence[Scored]) -> dict[str, Any]:
     return {f"{rate:g}": rates_at(rate, found) for rate in FALSE_POSITIVES}
 
 
-def _downloads(setting: Setting, rounds: int) -> list[State]:
+def _downloads(setting: AttackedSetting, rounds: int) -> list[State]:
     """What devices receive in each of the first rounds of the run itself."""
     learning, dataset = setting.learning, setting.ground.dataset
     simulation = make_simulation(

@@ -22,7 +22,7 @@ from mix2fld_lab.audit.findings import (
 )
 
 
-class Attack(NamedTuple):
+class AttackCounts(NamedTuple):
     """One attack, and where its counts are."""
 
     name: str
@@ -55,11 +55,11 @@ def _members(stages: Stages) -> Table:
     return table
 
 
-def _attacks(stages: Stages) -> Iterator[Attack]:
+def _attacks(stages: Stages) -> Iterator[AttackCounts]:
     """Every membership attack of the record."""
     for ratio in mixing_ratios(stages):
         for kind in ("box", "residual"):
-            yield Attack(
+            yield AttackCounts(
                 f"mixes, λ = {ratio}, {kind}", rf"seeds/mixed/{re.escape(ratio)}/.*/{kind}"
             )
     for name, where in (
@@ -68,17 +68,17 @@ def _attacks(stages: Stages) -> Iterator[Attack]:
         ("means of ten samples", r"averages/ten/s\d+"),
     ):
         if matching(stages, where):
-            yield Attack(name, where)
+            yield AttackCounts(name, where)
     for name in attacked_uploads(stages):
-        yield Attack(f"upload of {get_protocol(name).title}", r"uploads/s\d+", (name,))
+        yield AttackCounts(f"upload of {get_protocol(name).title}", r"uploads/s\d+", (name,))
     for stage in matching(stages, r"rounds/.*"):
         name, seed = stage.split("/")[1:]
         for count in stages[stage]:
             title = f"{count} of {get_protocol(name).title}, {seed}"
-            yield Attack(title, re.escape(stage), (count,))
+            yield AttackCounts(title, re.escape(stage), (count,))
     for name in dict.fromkeys(stage.split("/")[1] for stage in matching(stages, r"noise/.*")):
         title = f"{get_protocol(name).title}, others known"
-        yield Attack(title, rf"noise/{re.escape(name)}/s\d+", (), "true", "false")
+        yield AttackCounts(title, rf"noise/{re.escape(name)}/s\d+", (), "true", "false")
 
 
 def _parts(stages: Stages) -> Table:

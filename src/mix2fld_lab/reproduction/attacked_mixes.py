@@ -16,7 +16,7 @@ ON_MIXES = r"(seeds/mixed|recovery)/.*"
 """Stages that depend on the seeds alone, not on what is trained."""
 
 
-class Found(NamedTuple):
+class AttackedMixes(NamedTuple):
     """What attacks found at one mixing ratio of one dataset."""
 
     dataset: str
@@ -33,7 +33,7 @@ def audited_mixes(paths: Iterable[Path]) -> dict[str, Stages]:
     return {section.dataset: section.stages for section in sections(attacked)}
 
 
-def attacks_on_mixes(attacked: Mapping[str, Stages]) -> list[Found]:
+def attacks_on_mixes(attacked: Mapping[str, Stages]) -> list[AttackedMixes]:
     """What was found, dataset by dataset and ratio by ratio."""
     return [
         _found(dataset, ratio, stages)
@@ -42,9 +42,9 @@ def attacks_on_mixes(attacked: Mapping[str, Stages]) -> list[Found]:
     ]
 
 
-def _found(dataset: str, ratio: str, stages: Stages) -> Found:
+def _found(dataset: str, ratio: str, stages: Stages) -> AttackedMixes:
     where = rf"seeds/mixed/{re.escape(ratio)}/s\d+"
-    return Found(
+    return AttackedMixes(
         dataset,
         ratio,
         {part: strongest(stages, ratio, LOW, part) for part in PARTS},

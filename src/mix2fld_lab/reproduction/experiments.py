@@ -64,7 +64,7 @@ class Experiment:
 
 
 @dataclass(frozen=True)
-class Setting:
+class PaperSetting:
     """A channel and a partition: one panel of Fig. 2."""
 
     key: str
@@ -72,25 +72,25 @@ class Setting:
     changes: dict[str, Any]
 
 
-SETTINGS: dict[str, Setting] = {
+SETTINGS: dict[str, PaperSetting] = {
     setting.key: setting
     for setting in (
-        Setting(
+        PaperSetting(
             "asymmetric-iid",
             "asymmetric channels, IID",
             {"partition": "iid", "uplink_power_dbm": 23.0},
         ),
-        Setting(
+        PaperSetting(
             "symmetric-iid",
             "symmetric channels, IID",
             {"partition": "iid", "uplink_power_dbm": 40.0},
         ),
-        Setting(
+        PaperSetting(
             "asymmetric-non-iid",
             "asymmetric channels, non-IID",
             {"partition": "non-iid", "uplink_power_dbm": 23.0},
         ),
-        Setting(
+        PaperSetting(
             "symmetric-non-iid",
             "symmetric channels, non-IID",
             {"partition": "non-iid", "uplink_power_dbm": 40.0},

@@ -9,7 +9,7 @@ from mix2fld.protocols.table import single_runs
 from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.results import RunResult
 from mix2fld.sweep.jobs import Job
-from mix2fld.sweep.schedule import Board, Place, run_jobs
+from mix2fld.sweep.schedule import Board, RunPlace, run_jobs
 from mix2fld_lab.reproduction.cell_records import Recorded
 from mix2fld_lab.reproduction.experiments import Cell, Experiment, Scale
 
@@ -36,7 +36,7 @@ def run_experiments(
     experiments: Iterable[Experiment],
     scale: Scale,
     out: Path,
-    place: Place,
+    place: RunPlace,
     *,
     recorded: Recorded = NOTHING,
     retries: int = 1,

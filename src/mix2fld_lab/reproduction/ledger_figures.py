@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from mix2fld.base.spread import sample_variance
-from mix2fld.report.curve_plot import System, Trace, draw_systems, trace_of
+from mix2fld.report.curve_plot import CurveTrace, System, draw_systems, trace_of
 from mix2fld.report.style import as_text, style_of
 from mix2fld_lab.reproduction.cell_records import IN_RUNS, CellRecord
 from mix2fld_lab.reproduction.experiments import (
@@ -77,7 +77,7 @@ def _system(key: str, cell: CellRecord) -> System:
     return System(cell.label, _colour(key), [_trace(run) for run in cell.runs])
 
 
-def _trace(run: Mapping[str, Any]) -> Trace:
+def _trace(run: Mapping[str, Any]) -> CurveTrace:
     names = [IN_RUNS.get(name, name) for name in run["curve"]]
     points = [
         dict(zip(names, values, strict=True)) for values in zip(*run["curve"].values(), strict=True)

@@ -59,7 +59,7 @@ KINDS = ("transmit", "receive", "computing", "idle")
 
 
 @dataclass(frozen=True)
-class Server:
+class WaitingServer:
     """One that waits in some way."""
 
     wait: str
@@ -89,11 +89,13 @@ class Server:
 
 EIGHT_BITS = {"downlink": "weights", "downlink_bits": 8}
 SERVERS = (
-    Server("quorum:1", "waits", 100, {"color": "#000000"}),
-    Server("buffered:10", "buffered, 10", 10, {"color": "#0072b2"}),
-    Server("asynchronous:0.6", "asynchronous", 1, {"color": "#d55e00"}, EIGHT_BITS),
-    Server("quorum:0.8", "waits for 80 %", 100, {"color": "#e69f00", "linestyle": "--"}),
-    Server("all", "waits, all transmit at once", 100, {"color": "#7f7f7f", "linestyle": ":"}),
+    WaitingServer("quorum:1", "waits", 100, {"color": "#000000"}),
+    WaitingServer("buffered:10", "buffered, 10", 10, {"color": "#0072b2"}),
+    WaitingServer("asynchronous:0.6", "asynchronous", 1, {"color": "#d55e00"}, EIGHT_BITS),
+    WaitingServer("quorum:0.8", "waits for 80 %", 100, {"color": "#e69f00", "linestyle": "--"}),
+    WaitingServer(
+        "all", "waits, all transmit at once", 100, {"color": "#7f7f7f", "linestyle": ":"}
+    ),
 )
 
 
@@ -139,7 +141,7 @@ def write_trace(path: Path, devices: int, seed: int) -> Path:
     return path
 
 
-def record(server: Server, result: RunResult) -> dict[str, Any]:
+def record(server: WaitingServer, result: RunResult) -> dict[str, Any]:
     """What is kept of a run: its server's accuracy over time and energy, and what it sent."""
     seconds = np.cumsum([sum(info["seconds"].values()) for info in result.rounds])
     joules = np.cumsum([sum(info["joules"][kind] for kind in KINDS) for info in result.rounds])
@@ -175,7 +177,7 @@ def load(records: Path) -> dict[str, Any]:
 
 
 def _runs(
-    records: dict[str, Any], protocol: str, server: Server, link: str = LINKS[0]
+    records: dict[str, Any], protocol: str, server: WaitingServer, link: str = LINKS[0]
 ) -> list[dict[str, Any]]:
     known = {"protocol": protocol, "server": server.wait, "link": link}
     runs = ({"link": LINKS[0], **one} for one in records["runs"])

@@ -29,7 +29,7 @@ STEP_SECONDS = 1e-4
 
 
 @dataclass(frozen=True)
-class Setting:
+class RLSetting:
     """Where agents learn."""
 
     name: str
@@ -47,32 +47,32 @@ def _poles(first: float, last: float) -> Callable[[], Any]:
 SETTINGS = {
     one.name: one
     for one in (
-        Setting(
+        RLSetting(
             "same",
             "CartPole, ten agents with the same pole",
             CARTPOLE,
             _poles(HALF_LENGTH, HALF_LENGTH),
         ),
-        Setting(
+        RLSetting(
             "differ",
             "CartPole, ten agents with poles from 0.25 to 0.75 (half length)",
             CARTPOLE,
             _poles(0.25, 0.75),
         ),
-        Setting("glucose", "Blood glucose, ten adults with type 1 diabetes", GLUCOSE, adults),
+        RLSetting("glucose", "Blood glucose, ten adults with type 1 diabetes", GLUCOSE, adults),
     )
 }
 
 
 def run_experiment(
-    name: str, setting: Setting, seed: int, episodes: int = EPISODES
+    name: str, setting: RLSetting, seed: int, episodes: int = EPISODES
 ) -> dict[str, Any]:
     """Returns of every episode, bits, seconds and joules of every round."""
     return run_experiments(name, setting, (seed,), episodes)[0]
 
 
 def run_experiments(
-    name: str, setting: Setting, seeds: Sequence[int], episodes: int = EPISODES
+    name: str, setting: RLSetting, seeds: Sequence[int], episodes: int = EPISODES
 ) -> list[dict[str, Any]]:
     """The records of several seeds, whose local phases are one compiled loop."""
     runs = [_Run(name, setting, seed) for seed in seeds]
@@ -99,7 +99,7 @@ def _split(tree: Any) -> list[Any]:
 class _Run:
     """One seed: its agents, its server, its link, and what is recorded."""
 
-    def __init__(self, name: str, setting: Setting, seed: int) -> None:
+    def __init__(self, name: str, setting: RLSetting, seed: int) -> None:
         config = Config.of(devices=AGENTS, link=setting.link, seed=seed)
         self.name, self.setting, self.seed = name, setting, seed
         self.link, self.power = make_link(config, AGENTS), Power.from_config(config)

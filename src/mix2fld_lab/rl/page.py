@@ -19,7 +19,7 @@ from mix2fld_lab.rl.experiment import (
     EPISODES_A_ROUND,
     SETTINGS,
     SOLVED_OVER,
-    Setting,
+    RLSetting,
 )
 from mix2fld_lab.rl.proxies import FEW_STEPS, MANY_STEPS
 from mix2fld_lab.rl.table import EXCHANGES
@@ -91,7 +91,7 @@ def speed_words(measured: Mapping[str, Any]) -> str:
     )
 
 
-def _of_world(setting: Setting) -> str:
+def _of_world(setting: RLSetting) -> str:
     world = setting.world
     return (
         f"{world.about} Solved: a mean return of {world.solved:g} of {world.longest}. Proxies: "

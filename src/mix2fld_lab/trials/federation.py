@@ -27,7 +27,7 @@ from mix2fld_lab.trials.processes import (
     HOST,
     START_SECONDS,
     STOP_SECONDS,
-    Processes,
+    NamedProcesses,
     free_port,
     ignoring_signals,
 )
@@ -42,14 +42,14 @@ for command in json.loads(sys.argv[1]):
 CONNECTION = "here"  # the name under which ``flwr`` knows the SuperLink
 
 
-class RunStatus(NamedTuple):
+class FlowerRunStatus(NamedTuple):
     """How a run fares: ``finished:failed``, and why."""
 
     word: str
     details: str
 
 
-class Federation(Processes):
+class Federation(NamedProcesses):
     """A SuperLink and its SuperNodes; use it in a ``with`` block."""
 
     node_program: Sequence[str] = (sys.executable, "-P", "-m", "mix2fld.deploy.node")
@@ -199,10 +199,10 @@ class Federation(Processes):
         started = self.flwr("run", str(self._app), CONNECTION, "--run-config", str(file))
         return str(started["run-id"])
 
-    def status(self, run: str) -> RunStatus:
+    def status(self, run: str) -> FlowerRunStatus:
         """What Flower says of a run."""
         row = self.flwr("list", CONNECTION, "--run-id", run)["runs"][0]
-        return RunStatus(str(row["status"]), " ".join(str(row["status-details"]).split()))
+        return FlowerRunStatus(str(row["status"]), " ".join(str(row["status-details"]).split()))
 
     def _sweep(self) -> None:
         """Kill what has left its group: Flower starts some processes in sessions of their own."""

@@ -19,11 +19,11 @@ from mix2fld.deploy.settings import Settings
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.results import RunResult
 from mix2fld.types import Dataset
-from mix2fld_lab.trials.processes import HOST, Processes, free_port, ignoring_signals
+from mix2fld_lab.trials.processes import HOST, NamedProcesses, free_port, ignoring_signals
 from mix2fld_lab.trials.trial import Trial, run_trial
 
 
-class MqttFleet(Processes):
+class MqttFleet(NamedProcesses):
     """A broker and its devices; use it in a ``with`` block."""
 
     def __init__(

@@ -60,7 +60,7 @@ def signal_group(process: subprocess.Popen[bytes], number: int) -> None:
         os.killpg(process.pid, number)
 
 
-class Processes:
+class NamedProcesses:
     """Processes by their names, with their logs in one folder."""
 
     def __init__(self, folder: Path, network: PrivateNetwork | None = None) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import mix2fld
 from mix2fld.base.errors import InputError, Mix2fldError
-from mix2fld.deploy.edge.device import Device
+from mix2fld.deploy.edge.device import EdgeDevice
 from mix2fld.deploy.edge.learning import make_learning
 from mix2fld.deploy.edge.mqtt_line import KEEP_ALIVE_S, Address, MqttLine
 from mix2fld.deploy.edge.predict import predict
@@ -75,7 +75,7 @@ def _run(chosen: argparse.Namespace) -> None:
     def say(line: str) -> None:
         print(f"{name}: {line}", file=sys.stderr, flush=True)
 
-    device = Device(chosen.device, source, chosen.state, make_learning, say)
+    device = EdgeDevice(chosen.device, source, chosen.state, make_learning, say)
     will = presence(chosen.device)
     line = MqttLine(str(chosen.device), address, device, will, chosen.keep_alive_s, say)
     line.start()

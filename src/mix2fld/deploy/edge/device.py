@@ -31,7 +31,7 @@ from mix2fld.deploy.edge.messages import (
     pack,
     unpack,
 )
-from mix2fld.deploy.edge.run_settings import Run, unpack_run
+from mix2fld.deploy.edge.run_settings import DeviceRun, unpack_run
 from mix2fld.deploy.edge.sources import Source
 from mix2fld.deploy.edge.store import Store
 from mix2fld.deploy.edge.turn import answer, or_refused
@@ -43,7 +43,7 @@ MakeLearning = Callable[[Mapping[str, Any], SampleFormat, Task], Learning]
 """From the config in the settings of a run, the format of samples, and the task."""
 
 
-class Device:
+class EdgeDevice:
     """One device of a fleet."""
 
     def __init__(
@@ -52,7 +52,7 @@ class Device:
     ) -> None:  # fmt: skip
         self.number, self._say = number, say
         self._source, self._states, self._make_learning = source, states, make_learning
-        self._run: Run | None = None
+        self._run: DeviceRun | None = None
         self._settings = b""
         self._learning: Learning | None = None
         self._waiting: TrainOrder | None = None
@@ -142,12 +142,12 @@ class Device:
 
         self._send(line, or_refused(work, order.run, order.round))
 
-    def _learn(self, run: Run) -> Learning:
+    def _learn(self, run: DeviceRun) -> Learning:
         if self._learning is None:
             self._learning = self._make_learning(run.config, run.samples, run.task)
         return self._learning
 
-    def _answer(self, order: TrainOrder, run: Run) -> Trained | Behind | Refused:
+    def _answer(self, order: TrainOrder, run: DeviceRun) -> Trained | Behind | Refused:
         def read_samples() -> Dataset:
             return self._source(run.samples, run.task)
 
@@ -161,7 +161,7 @@ class Device:
     def _send(self, line: Line, answer: Answer) -> None:
         line.publish(topics.uploads(self.number), pack(answer), qos=1)
 
-    def _store(self, run: Run) -> Store:
+    def _store(self, run: DeviceRun) -> Store:
         return Store(self._states, run.identity, self.number)
 
 

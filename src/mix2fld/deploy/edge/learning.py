@@ -88,7 +88,7 @@ def small_learning(config: Mapping[str, Any], samples: SampleFormat, task: Task)
     return Learning(plain, dims, task, SmallStepper(kernel, learning, dims))
 
 
-class Section:
+class PlainSection:
     """A section of the settings, with its fields as attributes; a key of caches as a whole."""
 
     def __init__(self, **fields: Any) -> None:
@@ -106,5 +106,5 @@ def plain_config(fields: Mapping[str, Any]) -> Any:
 
 def _as_attributes(value: Any) -> Any:
     if isinstance(value, dict):
-        return Section(**{name: _as_attributes(part) for name, part in value.items()})
+        return PlainSection(**{name: _as_attributes(part) for name, part in value.items()})
     return tuple(value) if isinstance(value, list) else value

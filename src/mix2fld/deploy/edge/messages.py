@@ -25,7 +25,7 @@ class MessageError(ValueError):
     """A message that no honest sender would send; the text is one line."""
 
 
-class Head(NamedTuple):
+class MessageHead(NamedTuple):
     """Whose message of which round: what tells duplicates, replays and old answers apart."""
 
     kind: str
@@ -163,7 +163,7 @@ def pack(message: AnyMessage) -> bytes:
     return head + body
 
 
-def read_head(data: bytes) -> Head:
+def read_head(data: bytes) -> MessageHead:
     """Whose message it is; raises ``MessageError`` if it is none."""
     if len(data) < HEAD.size:
         raise MessageError(f"a message of {len(data)} bytes; must have at least {HEAD.size}")
@@ -171,7 +171,7 @@ def read_head(data: bytes) -> Head:
     letter = kind.decode("latin-1")
     if letter not in KINDS:
         raise MessageError(f"a message of kind {letter!r}; must be one of {', '.join(KINDS)}")
-    return Head(letter, run.hex(), number)
+    return MessageHead(letter, run.hex(), number)
 
 
 def unpack(data: bytes) -> AnyMessage:

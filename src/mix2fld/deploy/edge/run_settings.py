@@ -15,7 +15,7 @@ LARGEST = 1 << 16
 """Bytes that settings may have when they are unpacked."""
 
 
-class Run(NamedTuple):
+class DeviceRun(NamedTuple):
     """What a device knows of the run that it is part of."""
 
     identity: str
@@ -27,7 +27,7 @@ class Run(NamedTuple):
     """Of all settings, over Flower: both sides must have made the same of them."""
 
 
-def pack_run(run: Run) -> bytes:
+def pack_run(run: DeviceRun) -> bytes:
     """The bytes that a device is sent: JSON, compressed."""
     fields = {
         "format": FORMAT,
@@ -40,7 +40,7 @@ def pack_run(run: Run) -> bytes:
     return zlib.compress(json.dumps(fields, separators=(",", ":")).encode(), 9)
 
 
-def unpack_run(data: bytes) -> Run:
+def unpack_run(data: bytes) -> DeviceRun:
     """The run; raises ``MessageError`` for what cannot be read, or is of another version."""
     try:
         unpacker = zlib.decompressobj()
@@ -54,7 +54,7 @@ def unpack_run(data: bytes) -> Run:
         if len(identity) != IDENTITY_BYTES:
             raise ValueError(f"run is {len(identity)} bytes; must be {IDENTITY_BYTES}")
         samples, task = SampleFormat.of(fields["samples"]), from_record(fields["task"])
-        return Run(identity.hex(), fields["config"], samples, task, fields["digest"])
+        return DeviceRun(identity.hex(), fields["config"], samples, task, fields["digest"])
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise MessageError(f"settings are not those of a run ({error})") from None
 

@@ -19,7 +19,7 @@ from mix2fld.engine.device_turn import (
     start_device,
 )
 from mix2fld.engine.divergence import check_devices, global_refused, without_diverged
-from mix2fld.engine.fleet_interface import Delivered, Order, Outcome, Scores, Trained
+from mix2fld.engine.fleet_interface import Delivered, LocalPhaseOutcome, Order, Outcome, Scores
 from mix2fld.engine.fleets.device_states import DeviceStates, StatesInMemory
 from mix2fld.engine.fleets.false_labels import add_false_labels
 from mix2fld.engine.fleets.replay_pool import ReplayPool
@@ -139,16 +139,20 @@ class LocalFleet:
         """All devices: in a simulation, none is ever away."""
         return range(len(self.parts))
 
-    def train(self, states: States, order: Order) -> tuple[PendingRound, Trained]:
+    def train(self, states: States, order: Order) -> tuple[PendingRound, LocalPhaseOutcome]:
         """The local phase of all devices that are asked, at once."""
         if not order.asked:
-            nothing = Trained({}, ModelsToEvaluate({}, order.reference, []), computing_seconds={})
+            nothing = LocalPhaseOutcome(
+                {}, ModelsToEvaluate({}, order.reference, []), computing_seconds={}
+            )
             return PendingRound(states, {}), nothing
         before = self._states.read(states, order.asked)
         part = self.train_part(before, order)
         if not part.messages:
             raise global_refused(order.round_number, len(order.asked))
-        return PendingRound(states, part.after), Trained(part.messages, part.seen, part.seconds)
+        return PendingRound(states, part.after), LocalPhaseOutcome(
+            part.messages, part.seen, part.seconds
+        )
 
     def train_part(self, before: Mapping[int, State], order: Order) -> TrainedShard:
         """The local phase of some devices; with attackers, of those that do not diverge."""

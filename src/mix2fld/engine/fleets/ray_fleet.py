@@ -13,7 +13,7 @@ from mix2fld.base.errors import InputError, Mix2fldError, ResourceError
 from mix2fld.engine.checks import check_countable
 from mix2fld.engine.device_turn import start_device
 from mix2fld.engine.divergence import global_refused
-from mix2fld.engine.fleet_interface import Delivered, Order, Outcome, Scores, Trained
+from mix2fld.engine.fleet_interface import Delivered, LocalPhaseOutcome, Order, Outcome, Scores
 from mix2fld.engine.fleets.cluster import one_line, put
 from mix2fld.engine.fleets.device_states import DeviceStates, StatesInMemory
 from mix2fld.engine.fleets.hosts import Handle, Hosts
@@ -49,14 +49,14 @@ class Shard:
     moves: int = 0
 
 
-class PendingRound(NamedTuple):
+class RayPendingRound(NamedTuple):
     """Devices between their local phase and the end of the round."""
 
     before: Any
     shards: list[Shard]
 
 
-class ModelsToEvaluate(NamedTuple):
+class ModelsOnHosts(NamedTuple):
     """Models to measure after a local phase: those of devices are where these trained."""
 
     shards: list[Shard]
@@ -99,7 +99,7 @@ class RayFleet:
         """All devices: in a simulation, none is ever away."""
         return range(self._scenario.devices)
 
-    def train(self, states: Any, order: Order) -> tuple[PendingRound, Trained]:
+    def train(self, states: Any, order: Order) -> tuple[RayPendingRound, LocalPhaseOutcome]:
         """The local phase of all devices that are asked, a shard to a host."""
         shards = self._shards(states, order) if order.asked else []
         answers: list[ShardAnswer] = self._ask(shards, self._train_shard)
@@ -111,11 +111,11 @@ class RayFleet:
         if order.asked and not messages:
             raise global_refused(order.round_number, len(order.asked))
         snapshots = next((answer.snapshots for answer in answers if answer.snapshots), [])
-        seen = ModelsToEvaluate(shards, order.reference, snapshots)
+        seen = ModelsOnHosts(shards, order.reference, snapshots)
         seconds = {d: value for answer in answers for d, value in answer.seconds.items()}
-        return PendingRound(states, shards), Trained(messages, seen, seconds)
+        return RayPendingRound(states, shards), LocalPhaseOutcome(messages, seen, seconds)
 
-    def deliver(self, states: PendingRound, outcome: Outcome) -> tuple[Any, Delivered]:
+    def deliver(self, states: RayPendingRound, outcome: Outcome) -> tuple[Any, Delivered]:
         """Settle the uploads and hand over the download, where devices are."""
         wire, (before, shards) = self._scenario.wire, states
         shared = put(self._ray, outcome, "fleet = ray", "the download", KEPT)
@@ -157,7 +157,7 @@ class RayFleet:
             for host, devices in by_host.items()
         ]
 
-    def measure(self, observed: ModelsToEvaluate, models: Sequence[Tensors]) -> Scores:
+    def measure(self, observed: ModelsOnHosts, models: Sequence[Tensors]) -> Scores:
         """Devices where they trained; all other models are shared out evenly."""
         before_end = observed.snapshots[:-1]
         tested = [*(weights for _, weights in before_end), *models]

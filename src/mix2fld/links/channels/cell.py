@@ -45,7 +45,7 @@ from mix2fld.links.channels.sharing import (
     Sharing,
     Tdma,
 )
-from mix2fld.links.channels.transfer import Progress, Side, progress, simulate
+from mix2fld.links.channels.transfer import Side, TransferProgress, progress, simulate
 from mix2fld.types import Delivery, State
 
 NODES, NODES_WITHOUT_FADING = 41, 801
@@ -230,12 +230,12 @@ class CellLink(Link):
         spread = self.geometry.spread(state["distance_m"], state["in_sight"])[chosen]
         return gain * from_db(spread * rng.standard_normal(chosen.shape))
 
-    def _progress(self, side: Side, gain: Floats, rng: np.random.Generator) -> Progress:
+    def _progress(self, side: Side, gain: Floats, rng: np.random.Generator) -> TransferProgress:
         """The same for every payload, and simulated once."""
         key = gain.tobytes()
         if self._kept.get("gain") != key:
             self._kept.update(gain=key, progress=progress(side, gain, rng))
-        kept: Progress = self._kept["progress"]
+        kept: TransferProgress = self._kept["progress"]
         return kept
 
     @cached_property

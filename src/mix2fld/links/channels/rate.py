@@ -36,7 +36,7 @@ class Demand(NamedTuple):
     """Whether one transmission is for all devices: a multicast."""
 
 
-class Kept(NamedTuple):
+class KeptRate(NamedTuple):
     """A rate that is kept through a transfer."""
 
     per_symbol: Floats  # [draws, devices], bits
@@ -61,17 +61,17 @@ class Rate:
     adapts = False
     """Whether the rate follows the channel from slot to slot."""
 
-    def keep(self, demand: Demand, fading: Fading) -> Kept:
+    def keep(self, demand: Demand, fading: Fading) -> KeptRate:
         """The rate of each device, if it is kept."""
         raise NotImplementedError(f"{type(self).__name__} {demand} {fading}")
 
-    def sender(self, demand: Demand, fading: Fading) -> "Sender":
+    def sender(self, demand: Demand, fading: Fading) -> "SlotSender":
         """Who sends one slot after the other; by default a slot above the level is decoded."""
         kept = self.keep(demand, fading)
         return _KeptRate(kept.per_symbol, lambda snr, _noise: snr >= kept.level)
 
 
-class Sender(ABC):
+class SlotSender(ABC):
     """Sends one slot after the other, for all draws and devices."""
 
     @abstractmethod
@@ -90,11 +90,11 @@ class TargetSnr(Rate):
     threshold: float
     per_symbol: float | None = None
 
-    def keep(self, demand: Demand, fading: Fading) -> Kept:
+    def keep(self, demand: Demand, fading: Fading) -> KeptRate:
         level = np.full(demand.mean_snr.shape, self.threshold)
         own = self.per_symbol
         bits = math.log1p(self.threshold) / math.log(2) if own is None else own
-        return Kept(np.full(level.shape, bits), level, fading.exceeds(level / demand.mean_snr))
+        return KeptRate(np.full(level.shape, bits), level, fading.exceeds(level / demand.mean_snr))
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class OptimalTarget(Rate):
 
     packets: Packets
 
-    def keep(self, demand: Demand, fading: Fading) -> Kept:
+    def keep(self, demand: Demand, fading: Fading) -> KeptRate:
         """The best target of each device; of a multicast, that of the weakest listener."""
         snr = demand.mean_snr
         if demand.common:
@@ -119,11 +119,11 @@ class OptimalTarget(Rate):
         merit = np.round(arrives, 12) - 1e-13 * slots / np.maximum(success, 1e-9) / demand.turns
         best = np.argmax(merit, axis=-1)[..., None]
         per_symbol, level = (np.take_along_axis(a, best, -1)[..., 0] for a in (needed, levels))
-        return Kept(per_symbol, level, fading.exceeds(level / demand.mean_snr))
+        return KeptRate(per_symbol, level, fading.exceeds(level / demand.mean_snr))
 
 
 @dataclass(frozen=True)
-class _KeptRate(Sender):
+class _KeptRate(SlotSender):
     per_symbol: Floats
     decodes: Callable[[Floats, Floats], Bools]
     """Whether a slot is decoded, from its SNR and the noise of the block."""
@@ -144,7 +144,7 @@ class MulticastScheme(Rate):
     largest: int = 0
     """Bits of the largest block; 0: no limit."""
 
-    def keep(self, demand: Demand, fading: Fading) -> Kept:
+    def keep(self, demand: Demand, fading: Fading) -> KeptRate:
         """The same scheme for all, and how often each decodes it."""
         known = schemes(self.table, demand.symbols, self.largest)
         weakest = demand.mean_snr.min(axis=1, keepdims=True)  # [draws, 1]
@@ -152,9 +152,9 @@ class MulticastScheme(Rate):
         mean_rate = known.success(every, weakest, fading) * known.efficiency  # [draws, M]
         scheme = np.broadcast_to(np.argmax(mean_rate, axis=1)[:, None], demand.mean_snr.shape)
         success = known.success(scheme, demand.mean_snr, fading)
-        return Kept(known.efficiency[scheme], scheme.astype(np.float64), success)
+        return KeptRate(known.efficiency[scheme], scheme.astype(np.float64), success)
 
-    def sender(self, demand: Demand, fading: Fading) -> Sender:
+    def sender(self, demand: Demand, fading: Fading) -> SlotSender:
         """A block fails as often as its scheme does at the SNR of the slot."""
         kept = self.keep(demand, fading)
         known = schemes(self.table, demand.symbols, self.largest)
@@ -176,7 +176,7 @@ class AdaptiveScheme(Rate):
     """Bits of the largest block; 0: no limit."""
     adapts = True
 
-    def sender(self, demand: Demand, fading: Fading) -> Sender:
+    def sender(self, demand: Demand, fading: Fading) -> SlotSender:
         shape = demand.mean_snr.shape
         known = schemes(self.table, demand.symbols, self.largest)
         return _Adaptive(
@@ -185,7 +185,7 @@ class AdaptiveScheme(Rate):
 
 
 @dataclass
-class _Adaptive(Sender):
+class _Adaptive(SlotSender):
     known: Schemes
     retransmissions: int
     scheme: NDArray[np.int64]  # of the block in flight

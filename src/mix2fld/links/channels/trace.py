@@ -14,7 +14,7 @@ from mix2fld.base.errors import InputError
 from mix2fld.config.settings import Config
 from mix2fld.links.budget import Bits, Direction, Forecast, Simulated
 from mix2fld.links.channels.channel import Link
-from mix2fld.links.channels.trace_files import Trace, read_traces
+from mix2fld.links.channels.trace_files import DeviceTrace, read_traces
 from mix2fld.types import Delivery, State
 
 START_DRAWS = 400
@@ -26,7 +26,7 @@ ROUNDING = 1e-9
 class TraceLink(Link):
     """The traces of all devices, one each."""
 
-    traces: tuple[Trace, ...]
+    traces: tuple[DeviceTrace, ...]
     slot_seconds: float
     max_slots: int
 

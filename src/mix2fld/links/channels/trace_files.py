@@ -38,7 +38,7 @@ EPOCH = datetime(1970, 1, 1)
 
 
 @dataclass(frozen=True, eq=False)
-class Carried:
+class CumulativeBits:
     """How much one direction has carried by each time of a trace."""
 
     times: Floats  # [n + 1], from 0 to the length of the trace
@@ -65,11 +65,11 @@ class Carried:
 
 
 @dataclass(frozen=True, eq=False)
-class Trace:
+class DeviceTrace:
     """One device: its rates over time, and when it is available."""
 
-    uplink: Carried
-    downlink: Carried
+    uplink: CumulativeBits
+    downlink: CumulativeBits
     available: NDArray[np.bool_]  # [n]
 
     @property
@@ -77,7 +77,7 @@ class Trace:
         """Seconds after which it begins anew."""
         return float(self.uplink.times[-1])
 
-    def carried(self, direction: Direction) -> Carried:
+    def carried(self, direction: Direction) -> CumulativeBits:
         """What the trace carries in one direction."""
         return self.uplink if direction == "uplink" else self.downlink
 
@@ -88,20 +88,22 @@ class Trace:
         return bool(self.available[place])
 
 
-def make_trace(times: Floats, up: Floats, down: Floats, available: NDArray[np.bool_]) -> Trace:
+def make_trace(
+    times: Floats, up: Floats, down: Floats, available: NDArray[np.bool_]
+) -> DeviceTrace:
     """A trace from rows in order of time; the last row lasts as long as rows usually do."""
     step = float(np.median(np.diff(times))) if len(times) > 1 else 1.0
     edges = np.append(times - times[0], times[-1] - times[0] + step)
     if not (np.diff(edges) > 0).all():
         raise InputError(f"times from {times[0]:g} to {times[-1]:g} are indistinguishable")
-    return Trace(
-        Carried(edges, np.where(available, up, 0.0)),
-        Carried(edges, np.where(available, down, 0.0)),
+    return DeviceTrace(
+        CumulativeBits(edges, np.where(available, up, 0.0)),
+        CumulativeBits(edges, np.where(available, down, 0.0)),
         available,
     )
 
 
-def read_traces(path: Path, layout: str, uplink_share: float) -> list[Trace]:
+def read_traces(path: Path, layout: str, uplink_share: float) -> list[DeviceTrace]:
     """The traces in a file, or in the files of a folder in the order of their names."""
     try:
         if not path.is_dir():
@@ -114,7 +116,7 @@ def read_traces(path: Path, layout: str, uplink_share: float) -> list[Trace]:
     return [trace for each in files for trace in read_traces(each, layout, uplink_share)]
 
 
-def _traces_of(path: Path, layout: str, uplink_share: float) -> list[Trace]:
+def _traces_of(path: Path, layout: str, uplink_share: float) -> list[DeviceTrace]:
     if not path.is_file():
         raise InputError("there is no such file")
     columns = read_columns(path)
@@ -137,7 +139,7 @@ def _layout_of(columns: Columns) -> str:
     )
 
 
-def _rates(columns: Columns) -> list[Trace]:
+def _rates(columns: Columns) -> list[DeviceTrace]:
     """The layout of this package, which must be complete."""
     times, devices = _columns(columns, "rates")
     up, down = (_rate_column(columns, way) for way in ("uplink", "downlink"))
@@ -196,7 +198,7 @@ def _rate_column(columns: Columns, way: str) -> Floats:
     return values * UNITS[unit]
 
 
-def _raca(columns: Columns) -> Trace:
+def _raca(columns: Columns) -> DeviceTrace:
     """One log of G-NetTrack Pro; seconds without a download in progress measure no rate."""
     if "State" in columns and (columns["State"] != "I").any():
         busy = columns["State"] != "I"
@@ -206,7 +208,7 @@ def _raca(columns: Columns) -> Trace:
     return make_trace(times, up, down, np.ones(len(times), np.bool_))
 
 
-def _lumos5g(columns: Columns, uplink_share: float) -> list[Trace]:
+def _lumos5g(columns: Columns, uplink_share: float) -> list[DeviceTrace]:
     """The runs of the loop, each as one device."""
     runs, seconds, down = _columns(columns, "lumos5g")
     traces = []

@@ -79,7 +79,7 @@ class Sent(NamedTuple):
     """Slots in which the device sent, or received."""
 
 
-class Progress(NamedTuple):
+class TransferProgress(NamedTuple):
     """Transfers without end, from which those of any payload follow."""
 
     got: Floats  # [turns, draws, devices], bits that were received by the end of each turn
@@ -94,7 +94,7 @@ class Progress(NamedTuple):
         return Sent(delivered, last, last)
 
 
-def progress(side: Side, gain: Floats, rng: np.random.Generator) -> Progress:
+def progress(side: Side, gain: Floats, rng: np.random.Generator) -> TransferProgress:
     """What is received of devices that never end sending, each with a share of its own.
 
     For rates that do not depend on the payload.
@@ -102,7 +102,7 @@ def progress(side: Side, gain: Floats, rng: np.random.Generator) -> Progress:
     got: list[Floats] = []
     endless = np.full(gain.shape, ENDLESS, np.int64)
     sent = simulate(side, gain, endless, rng, got.append)
-    return Progress(np.array(got).reshape(-1, *gain.shape), sent.on_air)
+    return TransferProgress(np.array(got).reshape(-1, *gain.shape), sent.on_air)
 
 
 def simulate(

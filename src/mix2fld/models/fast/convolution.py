@@ -18,7 +18,7 @@ from jax.extend.core import JaxprEqn
 
 from mix2fld import native
 from mix2fld.models.fast import products
-from mix2fld.models.fast.geometry import AXES, Geometry, Operands, Plan, convolution_plan
+from mix2fld.models.fast.geometry import AXES, ConvolutionGeometry, Operands, Plan, convolution_plan
 from mix2fld.native.library import load_library, source_text, vector_lanes
 
 SOURCE = Path(native.__file__).with_name("convolution.c")
@@ -47,7 +47,7 @@ def has_fast_form(equation: JaxprEqn) -> bool:
 
 def fast_convolution(machine_code: bool, inputs: Array, kernel: Array, **params: Any) -> Array:
     """What the primitive with these parameters computes."""
-    geometry = Geometry(
+    geometry = ConvolutionGeometry(
         tuple(params["window_strides"]),
         tuple(tuple(sides) for sides in params["padding"]),
         tuple(params["lhs_dilation"]),
@@ -65,7 +65,9 @@ def fast_convolution(machine_code: bool, inputs: Array, kernel: Array, **params:
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def convolve(geometry: Geometry, machine_code: bool, inputs: Array, kernel: Array) -> Array:
+def convolve(
+    geometry: ConvolutionGeometry, machine_code: bool, inputs: Array, kernel: Array
+) -> Array:
     """The convolution, by machine code if that is asked for and can be had."""
     kernels = _kernels(geometry, machine_code, kernel.shape)
     if kernels is None:
@@ -78,13 +80,13 @@ def convolve(geometry: Geometry, machine_code: bool, inputs: Array, kernel: Arra
 
 
 def _forward(
-    geometry: Geometry, machine_code: bool, inputs: Array, kernel: Array
+    geometry: ConvolutionGeometry, machine_code: bool, inputs: Array, kernel: Array
 ) -> tuple[Array, tuple[Array, Array]]:
     return convolve(geometry, machine_code, inputs, kernel), (inputs, kernel)
 
 
 def _backward(
-    geometry: Geometry, machine_code: bool, saved: tuple[Array, Array], cotangent: Array
+    geometry: ConvolutionGeometry, machine_code: bool, saved: tuple[Array, Array], cotangent: Array
 ) -> tuple[Array, Array]:
     inputs, kernel = saved
     reversed_kernel = jnp.flip(kernel, range(kernel.ndim - 2))
@@ -112,7 +114,7 @@ convolve.defvjp(_forward, _backward)
 
 
 def _kernels(
-    geometry: Geometry, machine_code: bool, kernel_shape: tuple[int, ...]
+    geometry: ConvolutionGeometry, machine_code: bool, kernel_shape: tuple[int, ...]
 ) -> Kernels | None:
     """The machine code for this convolution; products of slices serve a depthwise one better."""
     by_products = geometry.groups > 1 and products.is_depthwise(geometry, kernel_shape)
@@ -120,14 +122,16 @@ def _kernels(
 
 
 def _operands(
-    geometry: Geometry, input_shape: tuple[int, ...], kernel_shape: tuple[int, ...]
+    geometry: ConvolutionGeometry, input_shape: tuple[int, ...], kernel_shape: tuple[int, ...]
 ) -> Operands:
     *taps, channels, outputs = kernel_shape
     batch, *sizes, _ = input_shape
     return Operands(batch, tuple(sizes), tuple(taps), channels, outputs // geometry.groups)
 
 
-def _strides(geometry: Geometry, kernel_shape: tuple[int, ...]) -> tuple[int, int, int, int]:
+def _strides(
+    geometry: ConvolutionGeometry, kernel_shape: tuple[int, ...]
+) -> tuple[int, int, int, int]:
     """From one tap, group, channel and output of the kernel to the next."""
     channels, outputs = kernel_shape[-2:]
     return channels * outputs, outputs // geometry.groups, outputs, 1

@@ -14,7 +14,7 @@ Sizes = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Geometry:
+class ConvolutionGeometry:
     """Which inputs [N, *sizes, C] meet which taps of a kernel [*taps, C / groups, O].
 
     As ``jax.lax.conv_general_dilated`` describes it: padding and dilation of the input come first,
@@ -36,7 +36,7 @@ class Geometry:
             for axis, reach in enumerate(self._reaches(taps))
         )
 
-    def backward(self, sizes: Sizes, taps: Sizes) -> "Geometry":
+    def backward(self, sizes: Sizes, taps: Sizes) -> "ConvolutionGeometry":
         """That of the convolution with the reversed kernel which takes cotangents to the inputs."""
         padding = []
         for axis, (reach, out) in enumerate(
@@ -45,7 +45,7 @@ class Geometry:
             low = reach - self.padding[axis][0]
             needed = dilated(sizes[axis], self.input_dilation[axis]) + reach
             padding.append((low, needed - low - dilated(out, self.strides[axis])))
-        return Geometry(
+        return ConvolutionGeometry(
             self.input_dilation, tuple(padding), self.strides, self.kernel_dilation, self.groups
         )
 
@@ -76,7 +76,7 @@ class Operands(NamedTuple):
     outputs: int
 
 
-class Line(NamedTuple):
+class TapLine(NamedTuple):
     """Outputs along one axis that read the same taps; several, if the input is dilated."""
 
     start: int
@@ -86,11 +86,13 @@ class Line(NamedTuple):
     reads: tuple[tuple[int, int], ...]  # (tap, input that it meets at the first of them)
 
 
-def convolution_plan(operands: Operands, geometry: Geometry, kernel_strides: Sizes) -> Plan:
+def convolution_plan(
+    operands: Operands, geometry: ConvolutionGeometry, kernel_strides: Sizes
+) -> Plan:
     """The plan; strides of the kernel are those of a tap, a group, a channel and an output."""
     missing = (1,) * (AXES - len(operands.sizes))
     sizes, taps = (*missing, *operands.sizes), (*missing, *operands.taps)
-    geometry = Geometry(
+    geometry = ConvolutionGeometry(
         (*missing, *geometry.strides),
         ((0, 0),) * len(missing) + geometry.padding,
         (*missing, *geometry.input_dilation),
@@ -111,7 +113,7 @@ def convolution_plan(operands: Operands, geometry: Geometry, kernel_strides: Siz
     return np.array([*head, *kernel_strides, *counts, *chain(*phases)], np.int64)
 
 
-def _lines(geometry: Geometry, axis: int, taps: int, out: int) -> list[Line]:
+def _lines(geometry: ConvolutionGeometry, axis: int, taps: int, out: int) -> list[TapLine]:
     stride, low = geometry.strides[axis], geometry.padding[axis][0]
     inner, outer = geometry.input_dilation[axis], geometry.kernel_dilation[axis]
     common = math.gcd(inner, stride)
@@ -122,12 +124,12 @@ def _lines(geometry: Geometry, axis: int, taps: int, out: int) -> list[Line]:
         return tuple((tap, place // inner) for tap, place in places if place % inner == 0)
 
     return [
-        Line(start, step, -(-(out - start) // step), stride // common, reads(start))
+        TapLine(start, step, -(-(out - start) // step), stride // common, reads(start))
         for start in range(min(step, out))
     ]
 
 
-def _frame(lines: list[Line], size: int) -> tuple[int, int]:
+def _frame(lines: list[TapLine], size: int) -> tuple[int, int]:
     """Zeros before the input, and the size with the zeros on both sides."""
     first = [place for line in lines for _, place in line.reads]
     last = [place + (line.outputs - 1) * line.stride for line in lines for _, place in line.reads]
@@ -136,7 +138,7 @@ def _frame(lines: list[Line], size: int) -> tuple[int, int]:
 
 
 def _phase(
-    phase: tuple[Line, ...], lows: Sizes, frame: Sizes, taps: Sizes, channels: int, groups: int
+    phase: tuple[TapLine, ...], lows: Sizes, frame: Sizes, taps: Sizes, channels: int, groups: int
 ) -> Iterator[int]:
     """The outputs that read the same taps, and these taps in runs of neighbours."""
     runs: list[tuple[int, int]] = []  # (offset in the frame, taps)

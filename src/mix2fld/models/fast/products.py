@@ -10,10 +10,10 @@ from itertools import product
 import jax.numpy as jnp
 from jax import Array, lax
 
-from mix2fld.models.fast.geometry import Geometry, Sizes
+from mix2fld.models.fast.geometry import ConvolutionGeometry, Sizes
 
 
-def convolve(geometry: Geometry, inputs: Array, kernel: Array) -> Array:
+def convolve(geometry: ConvolutionGeometry, inputs: Array, kernel: Array) -> Array:
     """[N, *sizes, C] with a kernel [*taps, C / groups, O] -> [N, *out, O]."""
     shifted = _shifted(geometry, inputs, kernel.shape[:-2])
     if is_depthwise(geometry, kernel.shape):
@@ -28,7 +28,7 @@ def convolve(geometry: Geometry, inputs: Array, kernel: Array) -> Array:
 
 
 def weight_gradient(
-    geometry: Geometry, inputs: Array, cotangent: Array, kernel_shape: tuple[int, ...]
+    geometry: ConvolutionGeometry, inputs: Array, cotangent: Array, kernel_shape: tuple[int, ...]
 ) -> Array:
     """The gradient by the kernel, from inputs and what comes back to the outputs."""
     shifted = _shifted(geometry, inputs, kernel_shape[:-2])
@@ -44,22 +44,22 @@ def weight_gradient(
     return jnp.einsum("ptgc,pgo->tcgo", apart, back).reshape(kernel_shape)
 
 
-def is_depthwise(geometry: Geometry, kernel_shape: tuple[int, ...]) -> bool:
+def is_depthwise(geometry: ConvolutionGeometry, kernel_shape: tuple[int, ...]) -> bool:
     """Whether every output channel has one input channel of its own."""
     return kernel_shape[-2] == 1 and kernel_shape[-1] == geometry.groups
 
 
-def _by_group(geometry: Geometry, outputs: int) -> tuple[int, int]:
+def _by_group(geometry: ConvolutionGeometry, outputs: int) -> tuple[int, int]:
     return geometry.groups, outputs // geometry.groups
 
 
-def _by_tap(patches: Array, geometry: Geometry, kernel_shape: tuple[int, ...]) -> Array:
+def _by_tap(patches: Array, geometry: ConvolutionGeometry, kernel_shape: tuple[int, ...]) -> Array:
     """The inputs of every output: [N * out, taps, groups, C / groups]."""
     taps = math.prod(kernel_shape[:-2])
     return patches.reshape(-1, taps, geometry.groups, kernel_shape[-2])
 
 
-def _shifted(geometry: Geometry, inputs: Array, taps: Sizes) -> list[Array]:
+def _shifted(geometry: ConvolutionGeometry, inputs: Array, taps: Sizes) -> list[Array]:
     """What each tap meets: [N, *out, C] each, taps in row-major order."""
     sides = [
         (low, high, dilation - 1)

@@ -12,7 +12,7 @@ from mix2fld.base.spread import Spread
 from mix2fld.protocols.table import get_protocol
 from mix2fld.report.style import style_of
 from mix2fld_lab.reproduction.frontier.contenders import FROM_EDGES
-from mix2fld_lab.reproduction.frontier.points import Point, frontier
+from mix2fld_lab.reproduction.frontier.points import FrontierPoint, frontier
 
 ZERO = 20.0
 """Where no bits at all stand on the logarithmic axis."""
@@ -30,7 +30,7 @@ MARKERS = {
 """For protocols that share a colour with a relative."""
 
 
-def draw_frontier(title: str, points: Sequence[Point], path: Path) -> None:
+def draw_frontier(title: str, points: Sequence[FrontierPoint], path: Path) -> None:
     """Devices and the server's model, each contender a mark with its spread over seeds."""
     figure, both = plt.subplots(
         1, 2, figsize=(10.4, 4.6), layout="constrained", sharex=True, sharey=True
@@ -61,7 +61,9 @@ def draw_frontier(title: str, points: Sequence[Point], path: Path) -> None:
     plt.close(figure)
 
 
-def _draw_marks(axes: Axes, points: Sequence[Point], values: Sequence[Spread | None]) -> None:
+def _draw_marks(
+    axes: Axes, points: Sequence[FrontierPoint], values: Sequence[Spread | None]
+) -> None:
     for point, value in zip(points, values, strict=True):
         if value is None:
             continue
@@ -73,9 +75,9 @@ def _draw_marks(axes: Axes, points: Sequence[Point], values: Sequence[Spread | N
         axes.errorbar(_place(point.bits), value.mean, value.std, capsize=2, **mark)
 
 
-def _mark_below(axes: Axes, points: Sequence[Point], low: float) -> None:
+def _mark_below(axes: Axes, points: Sequence[FrontierPoint], low: float) -> None:
     """An arrow and the numbers, for models that are less accurate than all devices."""
-    below: dict[float, list[Point]] = {}
+    below: dict[float, list[FrontierPoint]] = {}
     for point in points:
         if point.server is not None and point.server.mean < low:
             below.setdefault(_place(point.bits), []).append(point)
@@ -91,7 +93,7 @@ def _mark(protocol: str) -> dict[str, Any]:
     return {"color": colour, "mfc": colour, "marker": MARKERS.get(protocol, "o"), "ms": 6}
 
 
-def _log_axis(axes: Axes, points: Sequence[Point]) -> None:
+def _log_axis(axes: Axes, points: Sequence[FrontierPoint]) -> None:
     axes.set_xscale("log")
     top = _place(points[-1].bits)
     powers = [power for power in range(2, 9) if 10**power <= 2 * top]

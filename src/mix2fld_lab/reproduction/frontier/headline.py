@@ -13,7 +13,7 @@ from mix2fld_lab.reproduction.frontier.contenders import FROM_EDGES, OURS
 from mix2fld_lab.reproduction.frontier.leads import WITH_STATISTICS
 from mix2fld_lab.reproduction.frontier.link_costs import link_cost
 from mix2fld_lab.reproduction.frontier.overview import row
-from mix2fld_lab.reproduction.frontier.points import Point
+from mix2fld_lab.reproduction.frontier.points import FrontierPoint
 from mix2fld_lab.reproduction.frontier.settings import SETTINGS
 from mix2fld_lab.reproduction.number_text import delivery
 
@@ -47,11 +47,11 @@ class HeadlineRow:
 
     key: str
     title: str
-    link: Point
+    link: FrontierPoint
     """A run of it over the link."""
     papers_training: float | None
-    tuned: Point | None
-    from_edges: Point | None
+    tuned: FrontierPoint | None
+    from_edges: FrontierPoint | None
     twin: bool = False
     """Whether its tuned run is that over an ideal link."""
 
@@ -89,7 +89,9 @@ HEADS = (
 
 
 def headline_rows(
-    points: Sequence[Point], ideal: Sequence[Point], papers: Mapping[str, CellRecord]
+    points: Sequence[FrontierPoint],
+    ideal: Sequence[FrontierPoint],
+    papers: Mapping[str, CellRecord],
 ) -> list[HeadlineRow]:
     """Every contender of the setting, fewest bits first.
 
@@ -171,17 +173,17 @@ def relayed(rows: Sequence[HeadlineRow], runs: Sequence[Mapping[str, float]], ke
     )
 
 
-def _seconds(point: Point) -> float:
+def _seconds(point: FrontierPoint) -> float:
     """On the air, in all rounds."""
     return float(point.cell.values("summary", "seconds", "communication").mean())
 
 
-def _from_edges(one: HeadlineRow) -> Point:
+def _from_edges(one: HeadlineRow) -> FrontierPoint:
     assert one.from_edges is not None
     return one.from_edges
 
 
-def _tuned(one: HeadlineRow) -> Point:
+def _tuned(one: HeadlineRow) -> FrontierPoint:
     assert one.tuned is not None
     return one.tuned
 

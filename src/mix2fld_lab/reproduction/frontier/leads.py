@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from mix2fld.base.spread import Spread
 from mix2fld_lab.reproduction.frontier.contenders import FROM_EDGES, OURS, Contender
-from mix2fld_lab.reproduction.frontier.points import Point, best
+from mix2fld_lab.reproduction.frontier.points import FrontierPoint, best
 from mix2fld_lab.reproduction.statistics import holm
 
 LEVEL = 0.05
@@ -19,8 +19,8 @@ class Lead:
 
     settings: tuple[str, ...]
     """Where these very runs were compared; more than one where a link delivers everything."""
-    ours: Point
-    other: Point
+    ours: FrontierPoint
+    other: FrontierPoint
     points: Spread
     """Of accuracy, seed by seed; below zero where ours is behind."""
     clear: bool = False
@@ -32,7 +32,7 @@ class Lead:
         return self.points.mean >= 0
 
 
-def distinct_leads(points: Mapping[str, Sequence[Point]]) -> list[Lead]:
+def distinct_leads(points: Mapping[str, Sequence[FrontierPoint]]) -> list[Lead]:
     """A lead for every setting; settings that repeat the compared runs of another count once."""
     found: dict[tuple[float, ...], Lead] = {}
     for key, each in points.items():
@@ -46,7 +46,7 @@ def distinct_leads(points: Mapping[str, Sequence[Point]]) -> list[Lead]:
 
 
 def leads_among(
-    points: Mapping[str, Sequence[Point]], entered: Callable[[Contender], bool]
+    points: Mapping[str, Sequence[FrontierPoint]], entered: Callable[[Contender], bool]
 ) -> list[Lead]:
     """The same comparison with some contenders alone, in settings that are counted already."""
     some = {
@@ -60,7 +60,7 @@ def from_random_weights(contender: Contender) -> bool:
     return not (contender.key.endswith(FROM_EDGES) or contender.protocol in WITH_STATISTICS)
 
 
-def _lead(key: str, points: Sequence[Point]) -> Lead | None:
+def _lead(key: str, points: Sequence[FrontierPoint]) -> Lead | None:
     ours = best([point for point in points if point.contender.protocol in OURS])
     other = best([point for point in points if point.contender.protocol not in OURS])
     if ours is None or other is None:
@@ -73,5 +73,5 @@ def _tested(leads: list[Lead]) -> list[Lead]:
     return [replace(lead, clear=clear) for lead, clear in zip(leads, rejected, strict=True)]
 
 
-def _accuracies(point: Point) -> list[float]:
+def _accuracies(point: FrontierPoint) -> list[float]:
     return [float(value) for value in point.cell.values("summary", "accuracy", "mean")]

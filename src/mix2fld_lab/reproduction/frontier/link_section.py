@@ -12,7 +12,7 @@ from mix2fld_lab.markdown import paragraph
 from mix2fld_lab.reproduction.frontier.contenders import FROM_EDGES
 from mix2fld_lab.reproduction.frontier.link_costs import LinkCost, link_cost
 from mix2fld_lab.reproduction.frontier.overview import row
-from mix2fld_lab.reproduction.frontier.points import Point
+from mix2fld_lab.reproduction.frontier.points import FrontierPoint
 from mix2fld_lab.reproduction.frontier.settings import SETTINGS
 
 TEXT = (
@@ -40,7 +40,7 @@ class _Group:
     """By the key of a contender: its title and what its transfers take."""
 
 
-def link_section(points: Mapping[str, Sequence[Point]]) -> str:
+def link_section(points: Mapping[str, Sequence[FrontierPoint]]) -> str:
     """The costs of all settings; settings with equal ones share a table."""
     groups: list[_Group] = []
     for key, each in points.items():

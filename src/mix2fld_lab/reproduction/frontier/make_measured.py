@@ -12,7 +12,7 @@ from mix2fld.data import device_parts, label_counts, load_dataset
 from mix2fld.data.partition import OF_SOURCES
 from mix2fld.runs.link_plan import sizes_of
 from mix2fld_lab.reproduction.cell_records import CellRecord
-from mix2fld_lab.reproduction.frontier.points import Point, points_of
+from mix2fld_lab.reproduction.frontier.points import FrontierPoint, points_of
 from mix2fld_lab.reproduction.frontier.search import TUNED
 from mix2fld_lab.reproduction.frontier.settings import SETTINGS
 
@@ -24,7 +24,7 @@ def make_measured(
     return {key: _setting(key, points_of(cells)) for key, cells in records.items()}
 
 
-def _setting(key: str, points: list[Point]) -> MeasuredSetting:
+def _setting(key: str, points: list[FrontierPoint]) -> MeasuredSetting:
     config = Config.of(**SETTINGS[key].changes)
     dataset = load_dataset(config.data)
     skews, held = [], 0
@@ -48,7 +48,7 @@ def _setting(key: str, points: list[Point]) -> MeasuredSetting:
     )
 
 
-def _point(point: Point) -> MeasuredPoint:
+def _point(point: FrontierPoint) -> MeasuredPoint:
     own = {name: point.cell.changes[name] for name in TUNED if name in point.cell.changes}
     server = point.cell.values("summary", "accuracy", "global")
     return MeasuredPoint(

@@ -16,7 +16,7 @@ from mix2fld_lab.reproduction.frontier.leads import (
 )
 from mix2fld_lab.reproduction.frontier.points import (
     BUDGETS,
-    Point,
+    FrontierPoint,
     best,
     best_server,
     cheapest_near,
@@ -34,7 +34,7 @@ LEGEND = (
     "Murmur-Stat), "
     "bits of a weight (EDEN)."
 )
-Points = Mapping[str, Sequence[Point]]
+Points = Mapping[str, Sequence[FrontierPoint]]
 """The contenders of every setting that was measured."""
 
 
@@ -46,7 +46,7 @@ def short_title(contender: Contender) -> str:
     return f"{name} {number}".rstrip() + "".join(marks.get(part, "") for part in rest)
 
 
-def seed_count(points: Sequence[Point]) -> str:
+def seed_count(points: Sequence[FrontierPoint]) -> str:
     """Over how many seeds a setting was measured; contenders may differ."""
     counts = [len(point.cell.runs) for point in points]
     return f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)}–{max(counts)}"
@@ -226,18 +226,18 @@ def _gap(lead: Lead) -> str:
     return f"{size}, {'clearly' if lead.clear else 'not clearly'}"
 
 
-def _of(points: Sequence[Point], protocols: Sequence[str]) -> list[Point]:
+def _of(points: Sequence[FrontierPoint], protocols: Sequence[str]) -> list[FrontierPoint]:
     return [point for point in points if point.contender.protocol in protocols]
 
 
-def _others(points: Sequence[Point]) -> list[Point]:
+def _others(points: Sequence[FrontierPoint]) -> list[FrontierPoint]:
     return [point for point in points if point.contender.protocol not in OURS]
 
 
-def _cell(point: Point, at_the_server: bool = False) -> str:
+def _cell(point: FrontierPoint, at_the_server: bool = False) -> str:
     found = point.server if at_the_server and point.server else point.devices
     return f"{short_title(point.contender)}: {found.mean:.1f}, {point.bits:,.0f} bits"
 
 
-def _accuracy(point: Point) -> str:
+def _accuracy(point: FrontierPoint) -> str:
     return f"{point.devices.mean:.1f}"

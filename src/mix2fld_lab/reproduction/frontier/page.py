@@ -31,7 +31,7 @@ from mix2fld_lab.reproduction.frontier.overview import (
     winners,
 )
 from mix2fld_lab.reproduction.frontier.points import (
-    Point,
+    FrontierPoint,
     best,
     best_server,
     cheapest_near,
@@ -112,7 +112,7 @@ def write_page(
     )
 
 
-def findings(points: Sequence[Point]) -> str:
+def findings(points: Sequence[FrontierPoint]) -> str:
     """Who is best, who comes close with the fewest bits, where ours loses and Mix2FLD stands."""
     top = best(points)
     assert top is not None
@@ -135,7 +135,7 @@ def _runs(records: Records) -> list[dict[str, Any]]:
     return [run for cells in records.values() for cell in cells.values() for run in cell.runs]
 
 
-def _by_default(key: str, points: Mapping[str, Sequence[Point]]) -> str:
+def _by_default(key: str, points: Mapping[str, Sequence[FrontierPoint]]) -> str:
     """Who comes close with fewer bits over an ideal link, where that was not entered over this."""
     twin = points.get(key.removesuffix(OVER_A_LINK))
     if not key.endswith(OVER_A_LINK) or twin is None:
@@ -151,7 +151,7 @@ def _by_default(key: str, points: Mapping[str, Sequence[Point]]) -> str:
     )
 
 
-def _absent(key: str, points: Sequence[Point]) -> str:
+def _absent(key: str, points: Sequence[FrontierPoint]) -> str:
     """Who has no record: refused, since the server would find no mixes to unmix; or not run yet."""
     there = {point.contender.key for point in points}
     absent = [one for one in contenders(SETTINGS[key]) if one.key not in there]
@@ -169,7 +169,7 @@ def _unmixes(protocol: str) -> bool:
     return seeding is not None and seeding.unmixed
 
 
-def _at_the_server(points: Sequence[Point], top: Point) -> str:
+def _at_the_server(points: Sequence[FrontierPoint], top: FrontierPoint) -> str:
     """Whose server's model is best, if it is another's; devices may use that instead."""
     found = best_server(points)
     if found is None or found.server is None or found is top:
@@ -178,7 +178,7 @@ def _at_the_server(points: Sequence[Point], top: Point) -> str:
     return f"The best server's model is that of {who}."
 
 
-def _where_ours_loses(points: Sequence[Point], top: Point) -> str:
+def _where_ours_loses(points: Sequence[FrontierPoint], top: FrontierPoint) -> str:
     ours = best([point for point in points if point.contender.protocol in OURS])
     if ours is None or top.contender.protocol in OURS:
         return ""
@@ -188,7 +188,7 @@ def _where_ours_loses(points: Sequence[Point], top: Point) -> str:
     return f"The best of Murmur, {_named(ours)}, is {behind.mean:.2f} points below ({sure})."
 
 
-def _where_the_paper_stands(points: Sequence[Point]) -> str:
+def _where_the_paper_stands(points: Sequence[FrontierPoint]) -> str:
     relatives = [point for point in points if point.contender.protocol in PAPERS]
     if not relatives:
         return ""
@@ -210,11 +210,11 @@ def _fewer(ratio: float) -> str:
     return f"{ratio:,.0f} times fewer" if ratio >= 2 else f"{100 * (1 - 1 / ratio):.0f} % fewer"
 
 
-def _named(point: Point) -> str:
+def _named(point: FrontierPoint) -> str:
     return f"{point.contender.title} ({point.devices.mean:.1f} %, {point.bits:,.0f} bits)"
 
 
-def _table(points: Sequence[Point], over_link: bool) -> str:
+def _table(points: Sequence[FrontierPoint], over_link: bool) -> str:
     """Bits and accuracies; over a link also what was delivered, and what that took."""
     heads = ["contender", "bits up", "bits down", "devices, %", "server, %", "frontier"]
     heads += ["delivered", "s", "J"] if over_link else []
@@ -252,12 +252,12 @@ def _table(points: Sequence[Point], over_link: bool) -> str:
     return "\n".join(lines) + "\n\n" + paragraph(note)
 
 
-def _over_seeds(points: Sequence[Point]) -> str:
+def _over_seeds(points: Sequence[FrontierPoint]) -> str:
     seeds = seed_count(points)
     return "One seed." if seeds == "1" else f"± sample std over {seeds} seeds."
 
 
-def _seeds(points: Sequence[Point]) -> int:
+def _seeds(points: Sequence[FrontierPoint]) -> int:
     return min(len(point.cell.runs) for point in points)
 
 

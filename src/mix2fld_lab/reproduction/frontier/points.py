@@ -16,7 +16,7 @@ BUDGETS = (0, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 
 
 @dataclass(frozen=True)
-class Point:
+class FrontierPoint:
     """A contender in one setting."""
 
     contender: Contender
@@ -46,45 +46,47 @@ class Point:
         values = 100 * self.cell.values("summary", "accuracy", "global")
         return None if np.isnan(values).all() else spread(values)
 
-    def lead_over(self, other: "Point") -> Spread:
+    def lead_over(self, other: "FrontierPoint") -> Spread:
         """Points of accuracy above another, seed by seed."""
         return gain(self.cell, other.cell, "mean")
 
 
-def points_of(cells: Mapping[str, CellRecord]) -> list[Point]:
+def points_of(cells: Mapping[str, CellRecord]) -> list[FrontierPoint]:
     """The contenders in the records of a setting, fewest bits first."""
     by_key = {one.key: one for one in all_contenders()}
     found = {key.rsplit("/", 1)[1]: cell for key, cell in cells.items()}
     points = [
-        Point(by_key[key], cell, float(_bits_of_a_device(cell).mean()))
+        FrontierPoint(by_key[key], cell, float(_bits_of_a_device(cell).mean()))
         for key, cell in found.items()
         if key in by_key
     ]
     return sorted(points, key=lambda point: point.bits)
 
 
-def frontier(points: Iterable[Point]) -> list[Point]:
+def frontier(points: Iterable[FrontierPoint]) -> list[FrontierPoint]:
     """Those whose devices are more accurate than those of everybody with no more bits."""
-    kept: list[Point] = []
+    kept: list[FrontierPoint] = []
     for point in sorted(points, key=lambda one: (one.bits, -one.devices.mean)):
         if not kept or point.devices.mean > kept[-1].devices.mean:
             kept.append(point)
     return kept
 
 
-def best(points: Iterable[Point], budget: float = float("inf")) -> Point | None:
+def best(points: Iterable[FrontierPoint], budget: float = float("inf")) -> FrontierPoint | None:
     """Whose devices are most accurate, among those with at most so many bits."""
     affordable = [point for point in points if point.bits <= budget]
     return max(affordable, key=lambda point: point.devices.mean, default=None)
 
 
-def best_server(points: Iterable[Point]) -> Point | None:
+def best_server(points: Iterable[FrontierPoint]) -> FrontierPoint | None:
     """Whose server's model is most accurate, if any has one."""
     having = [point for point in points if point.server is not None]
     return max(having, key=lambda point: point.server.mean if point.server else 0, default=None)
 
 
-def cheapest_near(points: Iterable[Point], top: Point, margin: float) -> Point:
+def cheapest_near(
+    points: Iterable[FrontierPoint], top: FrontierPoint, margin: float
+) -> FrontierPoint:
     """Who comes within ``margin`` points of ``top`` with the fewest bits."""
     near = [point for point in points if top.devices.mean - point.devices.mean <= margin]
     return min(near, key=lambda point: point.bits)
