@@ -25,12 +25,12 @@ from places import ROOT
 SCRIPT = runpy.run_path(str(ROOT / "device" / "contents.py"))
 CACHE = "MIX2FLD_CACHE"
 NEEDED = ("numpy", "paho")
-MOST_MODULES, MOST_LINES = 139, 15_800
+MOST_MODULES, MOST_LINES = 140, 15_900
 REPLAY = """
 import json, sys
 from importlib.util import find_spec
 from pathlib import Path
-from mix2fld.deploy.edge.device import Device
+from mix2fld.deploy.edge.device import EdgeDevice
 from mix2fld.deploy.edge.sources import make_source
 from mix2fld.deploy.edge.learning import make_learning
 
@@ -44,7 +44,7 @@ class Line:
         pass
 
 heard, data, state = sys.argv[1:]
-device = Device(0, make_source(Path(data), None, 1, None), Path(state), make_learning)
+device = EdgeDevice(0, make_source(Path(data), None, 1, None), Path(state), make_learning)
 line = Line()
 for topic, payload in json.loads(Path(heard).read_text()):
     device.hear(line, topic, bytes.fromhex(payload))

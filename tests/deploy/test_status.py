@@ -121,7 +121,7 @@ class Presences(MemoryBroker):
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        ((b"1",), "device 1 names no version (0.2 or older): it cannot read messages of format 8"),
+        ((b"1",), "device 1 names no version (0.2 or older): it cannot read messages of format 9"),
         ((b"1", b"1 v1", b"1 v2"), "device 1 has mix2fld v2, and this server"),
         ((b"1 0.4.0 3",), "device 1 has mix2fld 0.4.0"),
         ((b"1 [/x][link=http://e]",), "device 1 names no version"),
@@ -134,7 +134,7 @@ def test_a_device_is_told_off_once_whatever_it_says_of_itself(
     path = run_in_memory(tmp_path, config, Presences(*said))
     diary = (path / "diary.log").read_text()
     assert diary.count(words) == diary.count("device 1 ") == 1
-    assert ("messages of format 3, not 8" in diary) == (said[0] == b"1 0.4.0 3")
+    assert ("messages of format 3, not 9" in diary) == (said[0] == b"1 0.4.0 3")
     main(["deploy", "status", str(path)])
     assert "[/x]" not in capsys.readouterr().out
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mix2fld_lab.convergence import Contraction, Own, Quadratic, ServerTerms, bound, measure
+from mix2fld_lab.convergence import Contraction, DeviceTerms, Quadratic, ServerTerms, bound, measure
 
 
 def test_the_lemma_bounds_sgd_on_least_squares() -> None:
@@ -26,13 +26,13 @@ def test_the_lemma_bounds_sgd_on_least_squares() -> None:
 def test_known_cases_of_the_theorem() -> None:
     exact, never = Contraction(0.0, 0.0), Contraction(1.0, 0.0)
     server = ServerTerms(exact, bias=0.3, drift=0.0, first=2.0)
-    own = Own(exact, bias=1.5)
+    own = DeviceTerms(exact, bias=1.5)
     # All arrives: a device has the server's model, which is exactly its minimiser.
     assert bound(server, own, 2.0, 1.0, 1.0, 3) == pytest.approx([0.3] * 3)
     # Nothing comes down: it minimises its own loss.
     assert bound(server, own, 2.0, 1.0, 0.0, 3) == pytest.approx([1.5] * 3)
     # Steps that do nothing: it stays where it is, but for what the triangle inequality adds.
-    still = bound(server, Own(never, bias=0.0), 2.0, 1.0, 0.0, 3)
+    still = bound(server, DeviceTerms(never, bias=0.0), 2.0, 1.0, 0.0, 3)
     assert still == pytest.approx([2.0] * 3)
     mixed = bound(server, own, 2.0, 0.5, 0.5, 1)
     assert mixed == pytest.approx([np.sqrt(0.25 * 0.3**2 + 0.75 * 1.5**2)])

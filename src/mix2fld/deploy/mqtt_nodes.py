@@ -49,8 +49,8 @@ class MqttExchange(NamedTuple):
     lost_by: frozenset[bytes]
     """A device with such a presence has lost what it was sent."""
     send: Send
-    answered: Callable[[int, Answer | MessageError], bool]
-    """Takes an answer; False if the device is asked once more."""
+    answered: Callable[[int, Answer | MessageError], bool | None]
+    """Takes an answer; False if the device is asked once more, None if it answers nothing asked."""
     waits_for_absent: bool = True
     """Whether a device that leaves, or is started again, may still answer."""
 
@@ -237,10 +237,10 @@ class MqttNodes:
         def send(device: int, left: float) -> None:
             self._publish(topics.orders(device), pack(orders[device]), expires_s=left + GRACE_S)
 
-        def answered(device: int, reply: Answer | MessageError) -> bool:
+        def answered(device: int, reply: Answer | MessageError) -> bool | None:
             own = orders[device]
             if isinstance(reply, SumAnswer) and (reply.step, reply.place) != (own.step, own.place):
-                return False
+                return None  # an earlier answer once more
             hear(device, reply)
             return True
 
@@ -288,9 +288,9 @@ class MqttNodes:
                 reply = self._opened(payload, exchange) if device in waiting else None
                 if reply is None:
                     self._unread.append(event)
-                elif exchange.answered(device, reply):
+                elif done := exchange.answered(device, reply):
                     waiting.discard(device)
-                else:
+                elif done is not None:
                     send_to([device])
         for device in sorted(waiting):
             self._say(f"round {number}: device {device} did not answer within {self.timeout_s:g} s")
