@@ -320,7 +320,7 @@ def draw(records: dict[str, Any], path: Path) -> None:
         )
     grid[0][0].legend(fontsize=8)
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=130)
+    figure.savefig(path, dpi=90)
     plt.close(figure)
 
 
