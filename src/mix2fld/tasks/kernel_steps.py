@@ -89,4 +89,4 @@ def _begin(start: Start) -> Phase:
 
 def _contiguous(samples: Samples) -> Samples:
     inputs: Any = np.ascontiguousarray(samples.inputs)
-    return Samples(inputs, np.ascontiguousarray(samples.targets))
+    return samples._replace(inputs=inputs, targets=np.ascontiguousarray(samples.targets))

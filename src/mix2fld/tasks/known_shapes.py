@@ -4,6 +4,7 @@ Whatever is not known here is asked of the model itself (``models.weight_shapes`
 """
 
 import math
+from itertools import pairwise
 from typing import Any
 
 from mix2fld.dataset import SampleFormat
@@ -19,10 +20,13 @@ def known_shapes(learning: Any, samples: SampleFormat, num_labels: int) -> Shape
     whole = (learning.trained, learning.personal) == ("all", "none")
     model = suitable_model(learning.model, samples) if whole else ""
     sample_shape = samples.shape
-    if model == "linear":
-        return _linear(math.prod(sample_shape), num_labels)
-    if model == "mlp":
-        return (*_linear(math.prod(sample_shape), 128), *_linear(128, num_labels))
+    if model in ("linear", "mlp"):
+        widths = (math.prod(sample_shape), *((128,) if model == "mlp" else ()), num_labels)
+        return tuple(shape for pair in pairwise(widths) for shape in _linear(*pair))
+    if model == "text-gru" and len(sample_shape) == 1:
+        embedding, hidden = 16, 64
+        gru = ((3 * hidden,), (3 * hidden, embedding), (3 * hidden, hidden))
+        return ((num_labels, embedding), *gru, *_linear(hidden, num_labels))
     if model == "signal-cnn" and len(sample_shape) == 2 and sample_shape[0] >= 16:
         length, channels = sample_shape
         features = 24 * (length // 4 // 4)
