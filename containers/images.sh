@@ -17,7 +17,7 @@ done
 
 if [ ! -f "$made/base.tar" ]; then
     mmdebstrap --quiet --variant=minbase --include=python3,ca-certificates \
-        "$suite" "$made/base.tar" "${DEBIAN_MIRROR:-http://deb.debian.org/debian}"
+        "$suite" "$made/base.tar" ${DEBIAN_MIRROR:+"$DEBIAN_MIRROR"}
 fi
 container=$(buildah from scratch)
 buildah add -q "$container" "$made/base.tar" /
