@@ -8,7 +8,7 @@ PYTEST_IN_PARALLEL = PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 \
 	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install run report clean test test-all check format hooks coverage search upgrade docs programs test-deploy test-mqtt test-cluster test-arm fuzz crash soak reproduce frontier ledger sensors links rl numbers text robustness testbed bench bench-growth bench-many bench-cluster bench-wire screenshots package wheels bom lock images
+.PHONY: help install run report clean test test-all check format hooks coverage search upgrade docs programs test-deploy test-mqtt test-cluster test-arm fuzz crash soak chaos reproduce frontier ledger sensors links rl numbers text robustness testbed bench bench-growth bench-many bench-cluster bench-wire screenshots package wheels bom lock images
 
 ## Start
 
@@ -107,63 +107,6 @@ soak: install ## Run for an hour; memory and open files must stay constant
 
 chaos: $(VENV)/.installed-test programs ## Have everything go wrong in an MQTT fleet, for an hour (root)
 	nice -n 10 $(BIN)/python -m reliability.chaos --record $(ARGS)
-
-## Measure which lines the tests run (build/coverage)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt pytest-cov
-	$(PYTEST_IN_PARALLEL) --cov=mix2fld --cov=mix2fld_lab --cov-branch --cov-report=term:skip-covered --cov-report=html:build/coverage
-
-search: $(VENV)/.installed-test ## Run the property tests with ten times the examples
-	$(BIN)/pytest -q -n 2 --hypothesis-profile search $(shell grep -lr '@given' tests)
-
-upgrade: programs ## Try the newest version of every dependency, in .venv-newest
-	$(PYTHON) -m venv .venv-newest
-	.venv-newest/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
-	.venv-newest/bin/python -m pip install --quiet --disable-pip-version-check --upgrade -e '.[test]'
-	.venv-newest/bin/python -m pip list --disable-pip-version-check --outdated
-	OPENBLAS_NUM_THREADS=1 .venv-newest/bin/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
-
-docs: $(VENV)/.installed-docs ## Build the documentation site, build/site/html (two minutes)
-	$(BIN)/python docs/make_site.py
-
-# Tests use a browser, a broker, a proxy and a compiler: installed if possible, otherwise these tests are skipped.
-programs:
-	@missing=""; \
-	which chromium chromium-browser google-chrome 2>/dev/null | grep -q . || missing="$$missing chromium"; \
-	which mosquitto /usr/sbin/mosquitto 2>/dev/null | grep -q . || missing="$$missing mosquitto"; \
-	which nginx /usr/sbin/nginx 2>/dev/null | grep -q . || missing="$$missing nginx-light"; \
-	which cc gcc clang 2>/dev/null | grep -q . || missing="$$missing gcc libc6-dev"; \
-	[ -z "$$missing" ] \
-		|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get -qq update \
-			&& DEBIAN_FRONTEND=noninteractive apt-get -qq install -y $$missing >/dev/null; } \
-		|| echo "missing, and cannot be installed:$$missing; their tests are skipped"
-
-## Test one part
-
-test-deploy: $(VENV)/.installed-test ## Run all tests of the deployment (half an hour)
-	$(BIN)/pytest -q -m '' tests/deploy
-
-test-mqtt: $(VENV)/.installed-test ## Run all tests of the MQTT fleet, which needs Mosquitto
-	MIX2FLD_NEEDS_MOSQUITTO=1 $(BIN)/pytest -q -m '' tests/deploy/test_mqtt_*.py
-
-test-cluster: $(VENV)/.installed-test ## Kill nodes and drivers of a Ray cluster (minutes)
-	$(BIN)/pytest -q -m '' tests/engine/test_cluster_faults.py
-
-test-arm: $(VENV)/.installed-test ## Run a device on an emulated ARM (root, QEMU, mmdebstrap)
-	MIX2FLD_NEEDS_QEMU=1 $(BIN)/pytest -q -m '' tests/native/test_native_arm.py tests/deploy/test_arm_system.py
-
-fuzz: $(VENV)/.installed-test ## Fuzz every reader with 100,000 hostile inputs
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fuzz]' || true
-	$(BIN)/python -m reliability.fuzz $(ARGS)
-
-crash: install ## Kill runs, inject faults; all must recover (half an hour)
-	$(BIN)/python -m reliability.crash $(ARGS)
-	$(BIN)/python -m reliability.faults
-
-soak: install ## Run for an hour; memory and open files must stay constant
-	nice -n 15 $(BIN)/python -m reliability.soak $(ARGS)
-
-chaos: $(VENV)/.installed-test programs ## Kill parts of an MQTT fleet at random; all must recover
-	MIX2FLD_NEEDS_MOSQUITTO=1 $(BIN)/pytest -q -s -m long tests/deploy/test_chaos.py
 
 ## Measure
 
